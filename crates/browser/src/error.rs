@@ -33,6 +33,10 @@ pub(crate) enum BrowserError {
         "no browser answers at {endpoint}: {reason}; start one with --remote-debugging-port, or leave out --cdp-endpoint"
     )]
     Endpoint { endpoint: String, reason: String },
+    #[error(
+        "pages can be reached only through an HTTP proxy, and the environment names one of the kind `{scheme}:`; set https_proxy to an http: URL, or NO_PROXY=*"
+    )]
+    ProxyScheme { scheme: String },
     #[error("{what} could not be prepared: {source}")]
     Folder { what: &'static str, source: io::Error },
     #[error(transparent)]

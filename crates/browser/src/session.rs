@@ -17,6 +17,7 @@ use crate::browser::shared::ActiveCall;
 use crate::error::{BrowserError, Result};
 use crate::reach::guard::ReachGuard;
 use crate::reach::proxy::Proxy;
+use crate::reach::proxy::upstream::UpstreamProxy;
 use crate::settings::{BrowserSettings, BrowserSource, IDLE_LIMIT};
 
 /// The size of pages without a window.
@@ -29,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) settings: BrowserSettings,
     pub(crate) guard: Arc<ReachGuard>,
     place: tokio::sync::Mutex<PlaceSlot>,
+    /// Why pages are gone, until the model has been told.
+    notice: Mutex<Option<&'static str>>,
     /// One action at a time in a tab.
     turns: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -36,7 +39,7 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct PlaceSlot {
     place: Option<Place>,
-    /// Why the last place is gone, until the model has been told.
+    /// Why the last place is gone, until there is another one.
     lost: Option<&'static str>,
 }
 
@@ -52,14 +55,11 @@ struct Place {
 pub(crate) struct Visit {
     pub(crate) browser: Arc<RunningBrowser>,
     pub(crate) context: Arc<BrowserContext>,
-    /// What the model has to know first: that its pages are gone.
-    pub(crate) notice: Option<&'static str>,
 }
 
 /// A tab that a call uses alone.
 pub(crate) struct Turn {
     pub(crate) page: Page,
-    pub(crate) notice: Option<&'static str>,
     _alone: OwnedMutexGuard<()>,
 }
 
@@ -70,6 +70,7 @@ impl Session {
             settings,
             guard,
             place: tokio::sync::Mutex::default(),
+            notice: Mutex::default(),
             turns: Mutex::default(),
         })
     }
@@ -77,6 +78,16 @@ impl Session {
     /// Keeps the browser from being stopped until the value is dropped.
     pub(crate) fn begin_call(&self) -> ActiveCall<'_> {
         self.settings.shared().begin_call()
+    }
+
+    fn notice(&self) -> std::sync::MutexGuard<'_, Option<&'static str>> {
+        self.notice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the model has to know before it reads an answer: that its pages are gone. An answer that is not given, because
+    /// the call was cancelled, does not count.
+    pub(crate) fn take_notice(&self) -> Option<&'static str> {
+        self.notice().take()
     }
 
     /// The session's part of the browser; opens it if there is none.
@@ -88,14 +99,19 @@ impl Session {
         }
         if slot.place.is_none() {
             slot.place = Some(self.open().await?);
+            if let Some(lost) = slot.lost.take() {
+                *self.notice() = Some(lost);
+            }
         }
-        let notice = slot.lost.take();
         let Some(place) = &slot.place else { return Err(BrowserError::NoProgram) };
-        Ok(Visit { browser: place.browser.clone(), context: place.context.clone(), notice })
+        Ok(Visit { browser: place.browser.clone(), context: place.context.clone() })
     }
 
     async fn open(&self) -> Result<Place> {
         let settings = &self.settings;
+        if let Some(scheme) = settings.proxy.as_ref().and_then(UpstreamProxy::unsupported_scheme) {
+            return Err(BrowserError::ProxyScheme { scheme: scheme.to_owned() });
+        }
         let downloads = self.downloads_folder()?;
         let fail = |source| BrowserError::Folder { what: "the proxy", source };
         let proxy = match &settings.source {
@@ -106,7 +122,6 @@ impl Session {
         };
         let proxy_url = proxy.as_ref().map(Proxy::url);
         let (origin, isolation, viewport) = self.origin(proxy_url.clone());
-        let browser = settings.shared().get(&origin).await?;
         let options = ContextOptions {
             guard: self.guard.clone(),
             proxy: proxy_url,
@@ -114,7 +129,7 @@ impl Session {
             viewport,
             isolation,
         };
-        let context = browser.open_context(options).await?;
+        let (browser, context) = settings.shared().open(&origin, options).await?;
         Ok(Place { browser, context, downloads, _proxy: proxy })
     }
 
@@ -168,7 +183,7 @@ impl Session {
         };
         let alone = alone.lock_owned().await;
         let page = Page::new(&visit.browser, &visit.context, number)?;
-        Ok(Turn { page, notice: visit.notice, _alone: alone })
+        Ok(Turn { page, _alone: alone })
     }
 
     /// A tab that other calls may use at the same time.
@@ -224,6 +239,10 @@ impl Session {
         loop {
             self.settings.shared().wait_until_idle(limit).await;
             let mut slot = self.place.lock().await;
+            // A call may have begun meanwhile.
+            if !self.settings.shared().is_idle(limit) {
+                continue;
+            }
             if let Some(place) = slot.place.take() {
                 slot.lost = Some(
                     "the browser was stopped because nothing happened for a while; its pages are gone",
@@ -237,10 +256,8 @@ impl Session {
 
     async fn close(&self, place: Place) {
         let Place { browser, context, downloads, _proxy } = place;
-        browser.close_context(&context).await;
+        self.settings.shared().close(browser, context).await;
         let _has_files = std::fs::remove_dir(&downloads);
-        drop(context);
-        self.settings.shared().release(browser).await;
     }
 
     /// Closes the session's pages, and the browser if no other session uses it.

@@ -88,6 +88,8 @@ fn run_session(
     let servers = SdkServers::new(peer.clone());
     let elicitor = host::elicitor(invocation, Arc::new(SdkElicitor::new(peer.clone())))?;
     let hosted = servers.hosted();
+    // Settings may ask for the browser, too.
+    let _loaded = invocation.providers();
     let in_process = match invocation.browser_use() {
         BrowserUse::AskedFor => browser::in_process(invocation)?,
         BrowserUse::AsConfigured => BTreeMap::new(),

@@ -66,6 +66,7 @@ pub(crate) fn tool(session: &Arc<Session>) -> Tool {
         json!({"actions": {"type": "array", "minItems": 1, "maxItems": MAX_ACTIONS, "items": action}}),
         &["actions"],
     )
+    .batch_of("actions", "tool", "arguments")
 }
 
 /// Reads all actions before the first one is done.

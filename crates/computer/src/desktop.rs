@@ -40,6 +40,8 @@ pub(crate) struct Desktop {
     pub(crate) pictures: Pictures,
     /// What a call has left down on purpose.
     held: Vec<InputElement>,
+    /// How much the user had done when something was left down, and where the pointer was.
+    held_since: (u64, (i32, i32)),
     /// The window that a click should have given the focus, and when.
     expected_focus: Option<(u32, Instant)>,
     /// Whether the user took over.
@@ -71,6 +73,7 @@ impl Desktop {
             temporary_keys: TemporaryKeys::default(),
             pictures: Pictures::default(),
             held: Vec::new(),
+            held_since: (0, (0, 0)),
             expected_focus: None,
             is_stopped: false,
             known_escapes: 0,
@@ -107,6 +110,20 @@ impl Desktop {
         }
         drop(Injector::new(&self.display, &self.watch, held));
         let _server_gone = self.display.connection.sync();
+    }
+
+    /// Releases what is held down if the user has used the pointer or the keyboard since.
+    pub(crate) fn release_if_used(&mut self) -> Result<()> {
+        let user = self.watch.user_input(&self.display)?;
+        if !self.held.is_empty() && user.count != self.held_since.0 {
+            self.release_held();
+        }
+        Ok(())
+    }
+
+    /// Whether something is held down between actions.
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// Frees the keys for special characters if they have not been used for a while.
@@ -178,6 +195,7 @@ impl<'a> Performance<'a> {
             return Err(ComputerError::Stopped { done: "nothing was done".to_owned() });
         }
         self.user_count = user.count;
+        desktop.release_if_used()?;
         let last_picture = desktop.pictures.last_taken();
         match user.last {
             _ if matches!(action, Action::Wait { .. }) => Ok(()),

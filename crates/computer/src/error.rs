@@ -98,6 +98,10 @@ pub(crate) enum ComputerError {
         "a modifier key, a mouse button or a group of keys is held down at the keyboard; nothing was typed"
     )]
     ModifierHeld,
+    #[error(
+        "another program has grabbed the keyboard (an open menu, a screen lock, a password dialog), and would get the keys; nothing was typed"
+    )]
+    KeyboardGrabbed,
     #[error("the call was cancelled ({done})")]
     Cancelled { done: String },
 

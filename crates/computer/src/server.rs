@@ -106,7 +106,7 @@ pub async fn serve(settings: ComputerSettings, transport: impl Transport) {
     let session = Session::new(settings, applications);
     tokio::select! {
         () = server(&session).serve(transport) => {}
-        () = session.clone().free_idle_keys() => {}
+        () = session.clone().clean_up_between_calls() => {}
     }
     session.shut_down().await;
 }

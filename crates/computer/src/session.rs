@@ -12,8 +12,8 @@ use crate::error::{ComputerError, Result};
 use crate::grants::Grants;
 use crate::server::{ComputerSettings, Presence};
 
-/// How often idle keys are looked at.
-const KEYS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often idle keys, and buttons that are held down, are looked at.
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One client's session.
 pub(crate) struct Session {
@@ -21,8 +21,10 @@ pub(crate) struct Session {
     pub(crate) applications: Vec<Application>,
     /// One action after the other: a screen has one pointer.
     state: Mutex<SessionState>,
-    /// Wakes the task that frees keys for special characters.
-    typed: Notify,
+    /// What the user had granted after the last call. Readable while a call works.
+    granted: Mutex<Grants>,
+    /// Wakes the task that frees keys for special characters and releases what the user does not want held.
+    left_over: Notify,
 }
 
 #[derive(Default)]
@@ -50,7 +52,13 @@ pub(crate) struct Work<'a> {
 
 impl Session {
     pub(crate) fn new(settings: ComputerSettings, applications: Vec<Application>) -> Arc<Session> {
-        Arc::new(Session { settings, applications, state: Mutex::default(), typed: Notify::new() })
+        Arc::new(Session {
+            settings,
+            applications,
+            state: Mutex::default(),
+            granted: Mutex::default(),
+            left_over: Notify::new(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionState> {
@@ -94,8 +102,9 @@ impl Session {
             }
         };
         let result = work(&mut Work { desktop: &mut desktop, grants, session: self, context });
-        if desktop.has_temporary_keys() {
-            self.typed.notify_one();
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone_from(grants);
+        if desktop.has_temporary_keys() || desktop.is_holding() {
+            self.left_over.notify_one();
         }
         // After a lost connection the next call connects again.
         if !result.as_ref().err().is_some_and(ComputerError::is_disconnect) {
@@ -104,21 +113,23 @@ impl Session {
         result
     }
 
-    /// Frees keys for special characters some time after the last one was typed. Never ends.
-    pub(crate) async fn free_idle_keys(self: Arc<Session>) {
+    /// Frees keys for special characters some time after the last one was typed, and releases what is held down as soon as
+    /// the user uses the pointer or the keyboard. Never ends.
+    pub(crate) async fn clean_up_between_calls(self: Arc<Session>) {
         loop {
-            self.typed.notified().await;
-            let mut has_keys = true;
-            while has_keys {
-                tokio::time::sleep(KEYS_INTERVAL).await;
+            self.left_over.notified().await;
+            let mut has_work = true;
+            while has_work {
+                tokio::time::sleep(WATCH_INTERVAL).await;
                 let session = self.clone();
-                let restore = move || {
+                let clean_up = move || {
                     let mut state = session.lock();
-                    let desktop = state.desktop.as_mut();
-                    desktop
-                        .is_some_and(|it| it.restore_idle_keys().is_ok() && it.has_temporary_keys())
+                    let Some(desktop) = state.desktop.as_mut() else { return false };
+                    desktop.release_if_used().is_ok()
+                        && desktop.restore_idle_keys().is_ok()
+                        && (desktop.has_temporary_keys() || desktop.is_holding())
                 };
-                has_keys = tokio::task::spawn_blocking(restore).await.unwrap_or(false);
+                has_work = tokio::task::spawn_blocking(clean_up).await.unwrap_or(false);
             }
         }
     }
@@ -131,6 +142,6 @@ impl Session {
 
     /// What the user has granted.
     pub(crate) fn grants(&self) -> Grants {
-        self.lock().grants.clone()
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

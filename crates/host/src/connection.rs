@@ -27,7 +27,7 @@ mod suspend_detector;
 
 pub use context::ServerWatch;
 pub use dedicated::DedicatedConnection;
-pub use in_process::{EmbeddedServer, HostedServers, InProcessServer};
+pub use in_process::{ClientIsolation, EmbeddedServer, HostedServers, InProcessServer};
 pub use server_requests::{REASON_META_KEY, SamplingFuture, SamplingModel};
 pub use state::{MAX_ATTEMPTS, RememberedLists, RetryPolicy};
 pub use status::{ServerView, Status};

@@ -124,7 +124,8 @@ impl Page {
                 CdpError::Closed
                 | CdpError::SessionEnded
                 | CdpError::Timeout { .. }
-                | CdpError::Unreadable { .. } => Err(error.into()),
+                | CdpError::Unreadable { .. }
+                | CdpError::TooLong { .. } => Err(error.into()),
             };
         }
         self.with(|it| it.chooser = None)?;

@@ -1,4 +1,4 @@
-//! Where a frame is on the page: its script knows places only in its own frame.
+//! Where a place of a frame is on the page, and whether it can be reached there: its script knows places only in its own frame.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -15,63 +15,46 @@ struct FrameOwner {
     backend_node_id: i64,
 }
 
+/// What the script around a frame says about a place in it.
 #[derive(Deserialize)]
-struct BoxModel {
-    model: Model,
+struct OuterPlace {
+    x: f64,
+    y: f64,
+    cover: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Model {
-    content: Vec<f64>,
-}
-
-/// Where a frame is on the page, and the elements that it and the frames around it belong to.
-#[derive(Debug, Default)]
-pub(crate) struct FramePlace {
+/// A place on the page.
+#[derive(Debug)]
+pub(crate) struct PagePlace {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    pub(crate) owners: Vec<i64>,
-    pub(crate) frames: Vec<String>,
+    /// What is in front of the frame there, or of one around it.
+    pub(crate) cover: Option<String>,
 }
 
 impl Page {
-    /// Where a frame is on the page.
-    pub(crate) async fn frame_place(&self, frame: &str) -> Result<FramePlace> {
-        let mut place = FramePlace { frames: vec![frame.to_owned()], ..FramePlace::default() };
+    /// Where a place of a frame is on the page. Each document around the frame is asked what is there.
+    pub(crate) async fn place_on_page(&self, frame: &str, (x, y): (f64, f64)) -> Result<PagePlace> {
+        let gone = || BrowserError::StaleRef { reference: "the frame".to_owned() };
+        let mut place = PagePlace { x, y, cover: None };
         let mut frame = frame.to_owned();
         for _ in 0..MAX_DEPTH {
             if frame == self.target {
                 return Ok(place);
             }
-            let gone = || BrowserError::StaleRef { reference: "the frame".to_owned() };
             let parent = self.with(|it| it.frames.get(&frame).and_then(|it| it.parent.clone()))?;
             let parent = parent.ok_or_else(gone)?;
             let session = self.session_of(&parent)?;
-            let cdp = &self.browser.cdp;
             let params = json!({"frameId": frame});
-            let owner: FrameOwner = cdp.get(Some(&session), "DOM.getFrameOwner", params).await?;
-            let params = json!({"backendNodeId": owner.backend_node_id});
-            let boxed: BoxModel = cdp.get(Some(&session), "DOM.getBoxModel", params).await?;
-            place.x += boxed.model.content.first().copied().unwrap_or_default();
-            place.y += boxed.model.content.get(1).copied().unwrap_or_default();
-            place.owners.push(owner.backend_node_id);
-            // The box is where the session's outermost frame counts from.
-            let mut above = parent;
-            place.frames.push(above.clone());
-            while let Some(next) = self.parent_in_same_session(&above, &session)? {
-                above = next;
-                place.frames.push(above.clone());
-            }
-            frame = above;
+            let owner: FrameOwner =
+                self.browser.cdp.get(Some(&session), "DOM.getFrameOwner", params).await?;
+            let values = json!([place.x, place.y]);
+            let outer: OuterPlace =
+                self.run_on_node(&parent, owner.backend_node_id, "framePlace", &values).await?;
+            let cover = place.cover.take().or(outer.cover);
+            place = PagePlace { x: outer.x, y: outer.y, cover };
+            frame = parent;
         }
-        Ok(place)
-    }
-
-    fn parent_in_same_session(&self, frame: &str, session: &str) -> Result<Option<String>> {
-        self.with(|tab| {
-            let parent = tab.frames.get(frame)?.parent.clone()?;
-            let is_same = tab.frames.get(&parent).is_some_and(|it| &*it.session == session);
-            is_same.then_some(parent)
-        })
+        Err(gone())
     }
 }

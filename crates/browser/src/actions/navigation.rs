@@ -7,6 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::actions::page::Page;
+use crate::actions::report::MAX_REPORT;
 use crate::actions::world::decode;
 use crate::cdp::connection::CdpError;
 use crate::error::{BrowserError, Result};
@@ -79,7 +80,7 @@ impl Page {
             let mut parts = vec![head];
             let rest = self.happened(&mark);
             parts.extend(rest.into_iter().filter(|it| !it.starts_with("now at ")));
-            crate::shown_text::cut(&parts.join("; "), 600)
+            crate::shown_text::cut(&parts.join("; "), MAX_REPORT)
         };
         Ok(match arrival {
             Arrival::Arrived | Arrival::SameDocument => happened(self.place().await?),
@@ -103,7 +104,7 @@ impl Page {
                 (DocumentState::Loading, true) => ", still loading",
                 (DocumentState::Ready | DocumentState::Loaded, true) => "",
             };
-            let (url, title) = (shown(&tab.url, 200), quoted(&tab.title, 100));
+            let (url, title) = (shown(&tab.url, 150), quoted(&tab.title, 80));
             format!("tab {}: {url} {title}{}{state}", tab.number, status.unwrap_or_default())
         })
     }
@@ -208,7 +209,8 @@ impl Page {
                 CdpError::Closed
                 | CdpError::SessionEnded
                 | CdpError::Refused { .. }
-                | CdpError::Unreadable { .. } => it.into(),
+                | CdpError::Unreadable { .. }
+                | CdpError::TooLong { .. } => it.into(),
             },
         )?;
         let tab = self.tab;

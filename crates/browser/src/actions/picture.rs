@@ -75,6 +75,8 @@ struct PageInfo {
     full_height: f64,
     x: f64,
     y: f64,
+    /// Pixels of the screen for one of the page.
+    ratio: f64,
 }
 
 #[derive(Deserialize)]
@@ -106,10 +108,11 @@ impl Page {
                 let place: ElementState =
                     self.run(&element.frame, "boxFor", &json!([element.number])).await?;
                 let place = place.check(element)?;
-                let frame = self.frame_place(&element.frame).await?;
+                let at = (place.x, place.y);
+                let frame = self.place_on_page(&element.frame, at).await?;
                 // The element may have been scrolled into view just now.
                 let now: PageInfo = self.run(&self.target, "pageInfo", &json!([])).await?;
-                let (x, y) = (place.x + frame.x + now.x, place.y + frame.y + now.y);
+                let (x, y) = (frame.x + now.x, frame.y + now.y);
                 let (width, height) = (place.width.min(4000.0), place.height.min(4000.0));
                 (x.max(0.0), y.max(0.0), width, height, String::new())
             }
@@ -125,9 +128,12 @@ impl Page {
         if format != PictureFormat::Png {
             params["quality"] = json!(80);
         }
-        if !is_viewport || factor < 1.0 {
+        // The browser multiplies by the ratio of the screen, which neither models nor coordinates know.
+        let ratio = if info.ratio.is_finite() && info.ratio > 0.0 { info.ratio } else { 1.0 };
+        let clip_scale = factor / ratio;
+        if !is_viewport || clip_scale != 1.0 {
             params["clip"] =
-                json!({"x": x, "y": y, "width": width, "height": height, "scale": factor});
+                json!({"x": x, "y": y, "width": width, "height": height, "scale": clip_scale});
         }
         let method = "Page.captureScreenshot";
         let captured = self.call_page(&self.session, method, params, PICTURE_LIMIT).await?;

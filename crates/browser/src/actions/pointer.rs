@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::actions::keys::Modifiers;
 use crate::actions::page::Page;
-use crate::actions::world::{ElementRef, decode};
+use crate::actions::world::ElementRef;
 use crate::error::{BrowserError, Result};
 
 /// How long an element may take to become usable, in milliseconds.
@@ -108,6 +108,32 @@ impl ElementState {
     }
 }
 
+/// Ends a drag when it is dropped, also if the call is cancelled on the way.
+struct DragEnd<'p> {
+    page: &'p Page,
+    to: &'p ElementPlace,
+    button: ButtonState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ButtonState {
+    Up,
+    Down,
+}
+
+impl Drop for DragEnd<'_> {
+    fn drop(&mut self) {
+        let (x, y) = (self.to.x, self.to.y);
+        let (cdp, session) = (&self.page.browser.cdp, Some(&self.page.session));
+        cdp.post(session, "Input.setInterceptDrags", json!({"enabled": false}));
+        if self.button == ButtonState::Down {
+            let released =
+                json!({"type": "mouseReleased", "x": x, "y": y, "button": "left", "clickCount": 1});
+            cdp.post(session, "Input.dispatchMouseEvent", released);
+        }
+    }
+}
+
 impl Page {
     /// Scrolls an element into view and finds a place where the pointer reaches it.
     pub(crate) async fn locate(
@@ -126,42 +152,14 @@ impl Page {
             kind: state.kind,
         };
         if element.frame != self.target {
-            let place = self.frame_place(&element.frame).await?;
-            located.x += place.x;
-            located.y += place.y;
-            self.check_reaches_frame(&located, &place.owners, &place.frames).await?;
-        }
-        Ok(located)
-    }
-
-    /// Fails if something of the page around a frame is in the way.
-    async fn check_reaches_frame(
-        &self,
-        located: &ElementPlace,
-        owners: &[i64],
-        frames: &[String],
-    ) -> Result<()> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct NodeAt {
-            backend_node_id: i64,
-            frame_id: Option<String>,
-        }
-        let (x, y) = (located.x.round(), located.y.round());
-        let params = json!({"x": x, "y": y, "includeUserAgentShadowDOM": false});
-        let found = self.call("DOM.getNodeForLocation", params).await;
-        let Ok(found) = found else { return Ok(()) };
-        let found: NodeAt = decode("DOM.getNodeForLocation", &found)?;
-        let is_main = found.frame_id.as_deref().is_none_or(|it| it == self.target);
-        let is_inside = owners.contains(&found.backend_node_id)
-            || found.frame_id.is_some_and(|it| it != self.target && frames.contains(&it));
-        match is_inside || !is_main {
-            true => Ok(()),
-            false => {
-                let cover = "something of the page around its frame".to_owned();
-                Err(BrowserError::Covered { what: located.what.clone(), cover })
+            let place = self.place_on_page(&element.frame, (located.x, located.y)).await?;
+            (located.x, located.y) = (place.x, place.y);
+            if let Some(cover) = place.cover {
+                let cover = crate::shown_text::shown(&cover, 120);
+                return Err(BrowserError::Covered { what: located.what, cover });
             }
         }
+        Ok(located)
     }
 
     /// A place that is named by pixels of the last picture.
@@ -224,10 +222,12 @@ impl Page {
     /// Drags from one place to another, also where the page uses the drag and drop of HTML.
     pub(crate) async fn drag(&self, from: &ElementPlace, to: &ElementPlace) -> Result<()> {
         self.with(|it| it.drag = None)?;
+        let mut end = DragEnd { page: self, to, button: ButtonState::Up };
         self.call("Input.setInterceptDrags", json!({"enabled": true})).await?;
-        let dragged = self.drag_pointer(from, to).await;
-        let _gone = self.call("Input.setInterceptDrags", json!({"enabled": false})).await;
-        dragged
+        end.button = ButtonState::Down;
+        self.drag_pointer(from, to).await?;
+        end.button = ButtonState::Up;
+        Ok(())
     }
 
     async fn drag_pointer(&self, from: &ElementPlace, to: &ElementPlace) -> Result<()> {

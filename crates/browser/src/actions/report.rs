@@ -4,8 +4,8 @@ use crate::actions::page::Page;
 use crate::actions::settle::Mark;
 use crate::shown_text::{cut, quoted, shown};
 
-/// The longest answer of an action, in characters.
-const MAX_REPORT: usize = 390;
+/// The longest answer of an action, in characters. With a notice about lost pages it stays below 400.
+pub(crate) const MAX_REPORT: usize = 305;
 
 impl Page {
     /// The answer of an action: what was done, and what happened since `mark`.

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use crate::actions::page::Page;
-use crate::actions::snapshot::{HasClosedHosts, MAX_BUDGET, MAX_FRAMES};
+use crate::actions::snapshot::{HasClosedHosts, MAX_BUDGET, MAX_FRAMES, READ_TIMEOUT};
 use crate::actions::world::ElementRef;
 use crate::error::{BrowserError, Result};
 use crate::shown_text::{clean, shown};
@@ -63,6 +64,7 @@ impl Page {
         };
         let mut lines = String::new();
         let (mut total, mut shown_count, mut is_incomplete) = (0, 0, false);
+        let deadline = Instant::now() + READ_TIMEOUT;
         for frame in frames {
             let limit = options.limit.saturating_sub(shown_count);
             let root = options.root.as_ref().filter(|it| it.frame == frame).map(|it| it.number);
@@ -73,7 +75,10 @@ impl Page {
                 "root": root,
                 "limit": limit,
             }]);
-            let found = self.run_with_roots::<Found>(&frame, "find", &arguments).await;
+            let found = self.run_with_roots::<Found>(&frame, "find", &arguments);
+            let found = timeout_at(deadline, found)
+                .await
+                .unwrap_or_else(|_| Err(BrowserError::Busy(READ_TIMEOUT.as_secs_f32())));
             let found = match found {
                 Ok(found) => found,
                 Err(BrowserError::Script(error)) if error.contains("regular expression") => {

@@ -1,8 +1,11 @@
 //! Reading a page: all of its frames as lines of text within a budget, and searching in it.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use crate::actions::page::Page;
 use crate::actions::world::ElementRef;
@@ -17,6 +20,8 @@ pub(super) const MAX_FRAMES: usize = 20;
 const MAX_CLOSED_ROOTS: usize = 20;
 /// How deep closed shadow roots are in each other.
 const MAX_ROOT_DEPTH: usize = 4;
+/// How long all frames of a page may take together.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// How deep frames are read.
 const MAX_FRAME_DEPTH: usize = 4;
 
@@ -79,7 +84,7 @@ impl HasClosedHosts for FrameSnapshot {
 }
 
 /// The text of a page and its frames, as far as it is joined.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct JoinedText {
     text: String,
     indent: String,
@@ -88,6 +93,8 @@ struct JoinedText {
     /// How many frames are in it, and how deep the current one is.
     frames: usize,
     depth: usize,
+    /// When no more frames are read.
+    deadline: Instant,
 }
 
 impl JoinedText {
@@ -117,7 +124,14 @@ impl Page {
     async fn read_from(&self, frame: &str, options: &ReadOptions) -> Result<String> {
         let first = self.read_frame(frame, options).await?;
         let budget = options.budget.saturating_sub(first.text.len());
-        let mut joined = JoinedText { budget, ..JoinedText::default() };
+        let mut joined = JoinedText {
+            text: String::new(),
+            indent: String::new(),
+            budget,
+            frames: 0,
+            depth: 0,
+            deadline: Instant::now() + READ_TIMEOUT,
+        };
         self.join_frames(frame, &first, options, &mut joined).await;
         let url = self.with(|tab| {
             let frame = tab.frames.get(frame).map(|it| it.url.as_str()).filter(|it| !it.is_empty());
@@ -218,10 +232,12 @@ impl Page {
         joined.frames += 1;
         let budget = joined.budget;
         let options = ReadOptions { root: None, after: None, budget, ..options.clone() };
-        let read = match self.frame_of(owner).await {
-            Ok(inner) => self.read_frame(&inner, &options).await.map(|read| (inner, read)),
-            Err(error) => Err(error),
+        let read = async {
+            let inner = self.frame_of(owner).await?;
+            Ok((inner.clone(), self.read_frame(&inner, &options).await?))
         };
+        let late = |_| Err(BrowserError::Busy(READ_TIMEOUT.as_secs_f32()));
+        let read = timeout_at(joined.deadline, read).await.unwrap_or_else(late);
         match read {
             Ok((inner, read)) => {
                 joined.budget = joined.budget.saturating_sub(read.text.len());

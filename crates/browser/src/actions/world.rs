@@ -289,6 +289,32 @@ impl Page {
         Ok((session, object.ok_or_else(gone)?))
     }
 
+    /// Calls a function of the script in a frame, with a node of its document as the first argument.
+    pub(super) async fn run_on_node<T: DeserializeOwned>(
+        &self,
+        frame: &str,
+        node: i64,
+        function: &'static str,
+        values: &Json,
+    ) -> Result<T> {
+        let (session, world) = self.world(frame).await?;
+        let gone = || BrowserError::StaleRef { reference: "the frame".to_owned() };
+        let params = json!({"backendNodeId": node, "executionContextId": world.context});
+        let object = self.resolve_node(&session, params).await?.ok_or_else(gone)?;
+        let start = self.with(|it| it.next_ref)?;
+        let params = json!({
+            "objectId": object,
+            "functionDeclaration": "function(start, name, values) { return __swb.run(start, name, this, ...values); }",
+            "arguments": [{"value": start}, {"value": function}, {"value": values}],
+            "returnByValue": true,
+            "awaitPromise": true,
+        });
+        let method = "Runtime.callFunctionOn";
+        let result = self.call_page(&session, method, params, SCRIPT_TIMEOUT).await?;
+        let evaluated = decode(method, &result.ok_or_else(|| self.open_dialog_error())?)?;
+        self.finish_run(world, function, evaluated)
+    }
+
     /// Gives our script a closed shadow root of an element; returns whether it has one.
     pub(crate) async fn adopt_closed_root(&self, element: &ElementRef) -> Result<bool> {
         let (session, node) = self.describe_node(element).await?;

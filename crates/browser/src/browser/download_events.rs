@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::browser::context::BrowserContext;
+use crate::browser::context::{BrowserContext, Interception};
 use crate::cdp::connection::CommandList;
 use crate::page::downloads::{DownloadProgress, DownloadStart, DownloadVerdict};
 
@@ -18,10 +18,15 @@ pub(crate) fn begins(
     let of_frame = |context: &&Arc<BrowserContext>| {
         context.lock().tabs.values().any(|it| it.frames.contains(&beginning.frame))
     };
+    // A browser of the user has downloads of the user.
+    let is_of_user = |it: &Arc<BrowserContext>| it.interception == Interception::Everything;
     let context = match contexts {
-        [only] => Some(only),
+        [only] if !is_of_user(only) => Some(only),
         _ => contexts.iter().find(of_frame),
     };
+    if context.is_none() && contexts.iter().any(is_of_user) {
+        return;
+    }
     let Some(context) = context else {
         contexts.iter().for_each(|it| cancel(it, &guid, commands));
         return;
@@ -59,4 +64,26 @@ fn cancel(context: &BrowserContext, guid: &str, commands: &mut CommandList) {
         params["browserContextId"] = json!(id);
     }
     commands.push(None, "Browser.cancelDownload", params);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reach::guard::{ReachGuard, ReachRules};
+
+    #[test]
+    fn downloads_of_the_user_in_their_own_browser_are_left_alone() {
+        let check = |interception, expected: usize| {
+            let guard = Arc::new(ReachGuard::new(ReachRules::default()));
+            let context = Arc::new(BrowserContext::new(None, guard, interception, None));
+            let start = json!({"frameId": "f", "guid": "g", "url": "http://a.org/", "suggestedFilename": "x"});
+            let start = serde_json::from_value(start).expect("a start");
+            let mut commands = CommandList::default();
+            begins(&[context.clone()], start, &mut commands);
+            assert_eq!(context.lock().downloads.list.len(), expected, "{interception:?}");
+            assert_eq!(format!("{commands:?}"), "CommandList([])", "{interception:?}");
+        };
+        check(Interception::Everything, 0);
+        check(Interception::Nothing, 1);
+    }
 }

@@ -236,12 +236,19 @@ impl Router {
         let change = {
             let mut state = route.context.lock();
             let Some(tab) = state.tabs.get_mut(&route.tab) else { return };
-            if event.method == "Inspector.targetCrashed" {
-                tab.health = TabHealth::Crashed;
-                tab.is_navigating = false;
-                TabChange::Changed
-            } else {
-                tab.on_event(&route.id, event, commands)
+            match (event.method, route.kind) {
+                ("Inspector.targetCrashed", RouteKind::Page) => {
+                    tab.health = TabHealth::Crashed;
+                    tab.is_navigating = false;
+                    TabChange::Changed
+                }
+                // The page around the frame goes on.
+                ("Inspector.targetCrashed", RouteKind::Frame) => {
+                    tab.frames.forget_worlds(&route.id, None);
+                    tab.requests.end_session(&route.id);
+                    TabChange::Changed
+                }
+                (_, RouteKind::Page | RouteKind::Frame) => tab.on_event(&route.id, event, commands),
             }
         };
         match change {
@@ -266,7 +273,8 @@ impl Router {
         let url = Url::parse(&paused.request.url);
         let is_web =
             url.as_ref().is_ok_and(|it| matches!(it.scheme(), "http" | "https" | "ws" | "wss"));
-        let is_document = paused.resource_type == "Document" && {
+        let is_document = paused.resource_type == "Document";
+        let is_of_tab = {
             let state = context.lock();
             state.tabs.get(&route.tab).is_some_and(|it| it.target == paused.frame_id)
         };
@@ -277,10 +285,13 @@ impl Router {
             document.and_then(|()| context.guard.check_host(&host, port)).err().map(|it| (host, it))
         });
         if let Some((host, reason)) = refused {
-            // An aborted document leaves the page that is there.
-            let error = if is_document { "Aborted" } else { "BlockedByClient" };
-            let url = paused.request.url.as_str();
-            stop_request(route, (&paused.request_id, error), (&host, url), reason, commands);
+            let document = match (is_document, is_of_tab) {
+                (true, true) => StoppedRequest::Document,
+                (true, false) => StoppedRequest::Frame,
+                (false, _) => StoppedRequest::Part,
+            };
+            let (request, url) = (paused.request_id.as_str(), paused.request.url.as_str());
+            stop_request(route, (request, document), (&host, url), reason, commands);
             return;
         }
         let defer = context.interception == Interception::Everything && is_web;
@@ -306,9 +317,20 @@ impl Router {
     }
 }
 
+/// What is not loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StoppedRequest {
+    /// The document of a tab.
+    Document,
+    /// The document of a frame in a page.
+    Frame,
+    /// A part of a document.
+    Part,
+}
+
 fn stop_request(
     route: &Route,
-    (request, error): (&str, &str),
+    (request, stopped): (&str, StoppedRequest),
     (host, url): (&str, &str),
     reason: ReachError,
     commands: &mut CommandList,
@@ -316,12 +338,22 @@ fn stop_request(
     route.context.guard.record(host, reason.clone());
     if matches!(reason, ReachError::NotAllowed { .. }) {
         let _gone = route.context.with_tab(route.tab, |tab| {
-            let url = crate::shown_text::shown(url, 200);
-            tab.note(format!(
-                "stopped: the page wanted to open {url}, outside the allowed origins; call navigate with it to ask the user"
-            ));
+            let url = crate::shown_text::shown(url, 150);
+            tab.note(match stopped {
+                StoppedRequest::Frame => {
+                    format!("stopped: a frame with {url}, outside the allowed origins")
+                }
+                StoppedRequest::Document | StoppedRequest::Part => format!(
+                    "stopped: the page wanted to open {url}, outside the allowed origins; call navigate with it to ask the user"
+                ),
+            });
         });
     }
+    // An aborted document leaves the page that is there.
+    let error = match stopped {
+        StoppedRequest::Document => "Aborted",
+        StoppedRequest::Frame | StoppedRequest::Part => "BlockedByClient",
+    };
     let fail = json!({"requestId": request, "errorReason": error});
     commands.push(Some(&route.id), "Fetch.failRequest", fail);
     route.context.notify();
@@ -396,5 +428,80 @@ fn info_changed(routes: &Routes, target: &TargetInfo) {
             context.notify();
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::reach::guard::{ReachGuard, ReachRules};
+    use crate::reach::origin_pattern::OriginPattern;
+
+    /// A router with a page of an allowed origin and a frame of another process in it.
+    fn router() -> (Router, Arc<BrowserContext>) {
+        let allowed = vec![OriginPattern::parse("https://allowed.example").expect("a pattern")];
+        let guard = Arc::new(ReachGuard::new(ReachRules { allowed, blocked: Vec::new() }));
+        let context = Arc::new(BrowserContext::new(None, guard, Interception::Documents, None));
+        let routes = Routes { contexts: vec![context.clone()], sessions: HashMap::new() };
+        let (deferred, _) = mpsc::channel(1);
+        let routes = Arc::new(Mutex::new(routes));
+        let mut router = Router { routes, deferred, ownership: Ownership::Own };
+        let target = |id: &str, kind: &str| {
+            json!({"sessionId": format!("s-{id}"), "targetInfo": {
+                "targetId": id, "type": kind, "title": "", "url": "", "parentFrameId": "page",
+            }})
+        };
+        happens(&mut router, None, "Target.attachedToTarget", target("page", "page"));
+        happens(&mut router, Some("s-page"), "Target.attachedToTarget", target("frame", "iframe"));
+        (router, context)
+    }
+
+    /// The commands that an event causes.
+    fn happens(
+        router: &mut Router,
+        session: Option<&str>,
+        method: &str,
+        params: serde_json::Value,
+    ) -> String {
+        let mut commands = CommandList::default();
+        let params = params.to_string();
+        router.on_event(&Event { session, method, params: &params }, &mut commands);
+        format!("{commands:?}")
+    }
+
+    #[test]
+    fn a_frame_that_crashes_leaves_its_page_usable() {
+        let (mut router, context) = router();
+        happens(&mut router, Some("s-frame"), "Inspector.targetCrashed", json!({}));
+        let health = |context: &BrowserContext| context.with_tab(1, |it| it.health).expect("a tab");
+        assert_eq!(health(&context), TabHealth::Running);
+        happens(&mut router, Some("s-page"), "Inspector.targetCrashed", json!({}));
+        assert_eq!(health(&context), TabHealth::Crashed);
+    }
+
+    #[tokio::test]
+    async fn documents_of_frames_are_checked_as_those_of_tabs() {
+        let (mut router, context) = router();
+        let mut check = |session: &str, (frame, url): (&str, &str), expected: &str| {
+            let params = json!({
+                "requestId": "r", "request": {"url": url}, "frameId": frame, "resourceType": "Document",
+            });
+            let commands = happens(&mut router, Some(session), "Fetch.requestPaused", params);
+            assert!(commands.contains(expected), "{url} in {frame}: {commands}");
+        };
+        for (session, frame) in [("s-page", "page"), ("s-page", "frame"), ("s-frame", "frame")] {
+            check(session, (frame, "https://allowed.example/x"), "Fetch.continueRequest");
+        }
+        check(
+            "s-page",
+            ("page", "https://other.example/x"),
+            "\"errorReason\": String(\"Aborted\")",
+        );
+        check("s-page", ("frame", "https://other.example/x"), "BlockedByClient");
+        check("s-frame", ("frame", "https://other.example/x"), "BlockedByClient");
+        let told = context.wait(Duration::ZERO, |state| Some(state.tabs.get_mut(&1)?.take_notes()));
+        assert_eq!(told.await.expect("a tab").len(), 3);
     }
 }

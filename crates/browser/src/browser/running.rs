@@ -31,6 +31,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const TAB_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the browser may take to end by itself.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a name of a request may take to be resolved.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many questions and requests are worked on at a time.
+const MAX_RUNNING: usize = 256;
 /// The exit code of a browser whose profile is in use.
 const PROFILE_IN_USE: i32 = 21;
 
@@ -211,16 +215,25 @@ impl RunningBrowser {
             }
             routes.contexts.push(context.clone());
         }
-        let mut behaviour = json!({
-            "behavior": "allowAndName",
-            "downloadPath": downloads,
-            "eventsEnabled": true,
-        });
+        // The user's own downloads go where they always go.
+        let mut behaviour = match self.ownership {
+            Ownership::Foreign => json!({"behavior": "default", "eventsEnabled": true}),
+            Ownership::Own => json!({
+                "behavior": "allowAndName",
+                "downloadPath": downloads,
+                "eventsEnabled": true,
+            }),
+        };
         if let Some(id) = &context.id {
             behaviour["browserContextId"] = json!(id);
         }
-        self.cdp.call(None, "Browser.setDownloadBehavior", behaviour).await?;
-        Ok(context)
+        match self.cdp.call(None, "Browser.setDownloadBehavior", behaviour).await {
+            Ok(_) => Ok(context),
+            Err(error) => {
+                self.close_context(&context).await;
+                Err(error.into())
+            }
+        }
     }
 
     /// Ends a context: its pages, and its cookies if it has its own.
@@ -316,7 +329,7 @@ async fn supervise(mut queue: mpsc::Receiver<SupervisorWork>, cdp: Cdp) {
     let mut work = JoinSet::new();
     loop {
         tokio::select! {
-            deferred = queue.recv() => match deferred {
+            deferred = queue.recv(), if work.len() < MAX_RUNNING => match deferred {
                 Some(deferred) => drop(work.spawn(act(deferred, cdp.clone()))),
                 None => return,
             },
@@ -354,32 +367,37 @@ async fn act(deferred: SupervisorWork, cdp: Cdp) {
             match checked {
                 Ok(()) => {
                     let params = json!({"requestId": request});
-                    cdp.post(Some(&session), "Fetch.continueRequest", params);
+                    let _gone = cdp.call(Some(&session), "Fetch.continueRequest", params).await;
                 }
                 Err((host, reason)) => {
                     context.guard.record(&host, reason);
                     let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
-                    cdp.post(Some(&session), "Fetch.failRequest", params);
+                    let _gone = cdp.call(Some(&session), "Fetch.failRequest", params).await;
                 }
             }
         }
     }
 }
 
-/// Checks every address of a request's host. A host without one fails in the browser.
+/// Checks every address of a request's host. A host without one is not reached: the browser may find another one.
 async fn check_request(
     guard: &ReachGuard,
     url: &str,
 ) -> std::result::Result<(), (String, crate::reach::guard::ReachError)> {
-    let Ok(url) = Url::parse(url) else { return Ok(()) };
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-        return Ok(());
+    let unresolved = |host: &str| {
+        let host = crate::shown_text::shown(host, 200);
+        (host.clone(), crate::reach::guard::ReachError::Unresolved { host })
     };
-    let Ok(addresses) = lookup_host((host.trim_matches(['[', ']']), port)).await else {
-        return Ok(());
+    let parsed = Url::parse(url).map_err(|_| unresolved(url))?;
+    let (Some(host), Some(port)) = (parsed.host_str(), parsed.port_or_known_default()) else {
+        return Err(unresolved(url));
     };
+    let lookup = timeout(LOOKUP_TIMEOUT, lookup_host((host.trim_matches(['[', ']']), port))).await;
+    let Ok(Ok(addresses)) = lookup else { return Err(unresolved(host)) };
+    let mut is_resolved = false;
     for address in addresses {
         guard.check_address(host, port, address.ip()).map_err(|it| (host.to_owned(), it))?;
+        is_resolved = true;
     }
-    Ok(())
+    if is_resolved { Ok(()) } else { Err(unresolved(host)) }
 }

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::browser::running::{BrowserOrigin, RunningBrowser};
+use crate::browser::context::BrowserContext;
+use crate::browser::running::{BrowserOrigin, ContextOptions, RunningBrowser};
 use crate::error::Result;
 
 /// How often the idle time is looked at.
@@ -58,26 +59,42 @@ impl SharedBrowser {
         ActiveCall(self)
     }
 
-    /// The running browser; starts one if there is none.
-    pub(crate) async fn get(&self, origin: &BrowserOrigin) -> Result<Arc<RunningBrowser>> {
+    /// Opens a context in the running browser; starts one if there is none. No session lets go of the browser meanwhile.
+    pub(crate) async fn open(
+        &self,
+        origin: &BrowserOrigin,
+        options: ContextOptions<'_>,
+    ) -> Result<(Arc<RunningBrowser>, Arc<BrowserContext>)> {
         let mut slot = self.running.lock().await;
-        if let Some(browser) = slot.browser.upgrade().filter(|it| !it.has_ended()) {
-            return Ok(browser);
-        }
-        slot.generation += 1;
-        let browser = Arc::new(RunningBrowser::start(origin, slot.generation).await?);
+        let running = slot.browser.upgrade().filter(|it| !it.has_ended());
+        let browser = match running {
+            Some(browser) => browser,
+            None => {
+                slot.generation += 1;
+                Arc::new(RunningBrowser::start(origin, slot.generation).await?)
+            }
+        };
         slot.browser = Arc::downgrade(&browser);
-        Ok(browser)
+        let context = browser.open_context(options).await?;
+        Ok((browser, context))
     }
 
-    /// A session has let go of its browser: ends it if no other one uses it.
-    pub(crate) async fn release(&self, browser: Arc<RunningBrowser>) {
+    /// Closes a session's context, and ends the browser if no other session uses it.
+    pub(crate) async fn close(&self, browser: Arc<RunningBrowser>, context: Arc<BrowserContext>) {
         let slot = self.running.lock().await;
+        browser.close_context(&context).await;
+        drop(context);
         let is_last = Arc::strong_count(&browser) == 1;
         if is_last {
             browser.shut_down().await;
         }
         drop(slot);
+    }
+
+    /// Whether nothing has used the browser for a time.
+    pub(crate) fn is_idle(&self, limit: Duration) -> bool {
+        let activity = self.activity();
+        activity.calls == 0 && activity.last.elapsed() >= limit
     }
 
     /// Waits until nothing has used the browser for a time.

@@ -12,9 +12,19 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 /// The longest message: a large picture in base64.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 128 * 1024 * 1024;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// How much of a longer message stays: enough to tell which command it answers.
+const START_BYTES: usize = 64;
 /// A read buffer that has grown beyond this is given back after its message.
 const KEPT_BUFFER_BYTES: usize = 256 * 1024;
+
+/// What arrives.
+#[derive(Debug)]
+pub(crate) enum ChannelMessage {
+    Whole(Bytes),
+    /// A message that was too long; its first bytes.
+    TooLong(Bytes),
+}
 
 /// What carries messages.
 pub(crate) enum Channel {
@@ -31,6 +41,8 @@ pub(crate) struct PipeChannel {
     received: BytesMut,
     /// How much of `received` has no NUL.
     searched: usize,
+    /// The first bytes of a message that is too long, until its NUL.
+    too_long: Option<Bytes>,
     /// Messages to write, each with its NUL.
     unwritten: VecDeque<Bytes>,
 }
@@ -42,12 +54,13 @@ impl PipeChannel {
             output,
             received: BytesMut::new(),
             searched: 0,
+            too_long: None,
             unwritten: VecDeque::new(),
         }
     }
 
     /// The next whole message in the buffer.
-    fn take_message(&mut self) -> io::Result<Option<Bytes>> {
+    fn take_message(&mut self) -> Option<ChannelMessage> {
         match memchr::memchr(0, &self.received[self.searched..]) {
             Some(at) => {
                 let message = self.received.split_to(self.searched + at).freeze();
@@ -56,21 +69,28 @@ impl PipeChannel {
                 if self.received.is_empty() && self.received.capacity() > KEPT_BUFFER_BYTES {
                     self.received = BytesMut::new();
                 }
-                Ok(Some(message))
-            }
-            None if self.received.len() > MAX_MESSAGE_BYTES => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "a message is too long"))
+                Some(match self.too_long.take() {
+                    Some(start) => ChannelMessage::TooLong(start),
+                    None => ChannelMessage::Whole(message),
+                })
             }
             None => {
+                if self.too_long.is_none() && self.received.len() > MAX_MESSAGE_BYTES {
+                    self.too_long = Some(Bytes::copy_from_slice(&self.received[..START_BYTES]));
+                    self.received = BytesMut::new();
+                }
+                if self.too_long.is_some() {
+                    self.received.clear();
+                }
                 self.searched = self.received.len();
-                Ok(None)
+                None
             }
         }
     }
 
-    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+    async fn next(&mut self) -> io::Result<Option<ChannelMessage>> {
         loop {
-            if let Some(message) = self.take_message()? {
+            if let Some(message) = self.take_message() {
                 return Ok(Some(message));
             }
             self.received.reserve(64 * 1024);
@@ -121,14 +141,18 @@ impl Channel {
     }
 
     /// Writes what is queued and returns the next message; `None` at the end. Cancel safe.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<ChannelMessage>> {
         match self {
             Channel::Pipe(pipe) => pipe.next().await,
             Channel::Socket(socket) => loop {
                 match socket.next().await {
                     None | Some(Ok(Message::Close(_))) => return Ok(None),
-                    Some(Ok(Message::Text(text))) => return Ok(Some(text.into())),
-                    Some(Ok(Message::Binary(bytes))) => return Ok(Some(bytes)),
+                    Some(Ok(Message::Text(text))) => {
+                        return Ok(Some(ChannelMessage::Whole(text.into())));
+                    }
+                    Some(Ok(Message::Binary(bytes))) => {
+                        return Ok(Some(ChannelMessage::Whole(bytes)));
+                    }
                     Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                     Some(Err(error)) => return Err(io::Error::other(error)),
                 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::cdp::channel::Channel;
+use crate::cdp::channel::{Channel, ChannelMessage};
 use crate::cdp::message::{BrowserMessage, Command, Event, ProtocolError};
 
 /// How long a command may take unless its caller says otherwise.
@@ -36,6 +36,8 @@ pub(crate) enum CdpError {
     Refused { method: &'static str, error: ProtocolError },
     #[error("the browser's answer to `{method}` was not understood")]
     Unreadable { method: &'static str },
+    #[error("the browser's answer to `{method}` was too long")]
+    TooLong { method: &'static str },
 }
 
 /// What receives events, in their order, on the task of the connection. It must not block.
@@ -189,7 +191,8 @@ impl Driver {
                     }
                 }
                 message = self.channel.next() => match message {
-                    Ok(Some(message)) => {
+                    Ok(Some(ChannelMessage::TooLong(start))) => self.too_long(&start),
+                    Ok(Some(ChannelMessage::Whole(message))) => {
                         if self.receive(&message, sink).await.is_err() {
                             return;
                         }
@@ -246,6 +249,17 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// A message that was dropped: the command that it answered fails.
+    fn too_long(&mut self, start: &[u8]) {
+        debug!("a message of the browser was too long");
+        let digits = start.strip_prefix(br#"{"id":"#).unwrap_or_default();
+        let end = digits.iter().position(|it| !it.is_ascii_digit()).unwrap_or_default();
+        let id = std::str::from_utf8(&digits[..end]).ok().and_then(|it| it.parse::<u64>().ok());
+        if let Some(call) = id.and_then(|it| self.pending.remove(&it)) {
+            let _caller_left = call.answer.send(Err(CdpError::TooLong { method: call.method }));
+        }
     }
 
     /// Calls to a page that is gone or has crashed would wait for nothing.

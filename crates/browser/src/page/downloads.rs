@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use crate::shown_text::{cut, shown};
 
-/// How many downloads a session may have, and how large one may be.
+/// How many downloads a session may have, how large one may be, and all of them together.
 pub(crate) const MAX_DOWNLOADS: usize = 100;
 pub(crate) const MAX_DOWNLOAD_BYTES: u64 = 1024 * 1024 * 1024;
+pub(crate) const MAX_TOTAL_BYTES: u64 = 2 * MAX_DOWNLOAD_BYTES;
 
 /// How far a download is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -82,7 +83,8 @@ pub(crate) enum DownloadVerdict {
 impl Downloads {
     pub(crate) fn begin(&mut self, beginning: DownloadStart) -> DownloadVerdict {
         let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-';
-        if self.list.len() >= MAX_DOWNLOADS || !beginning.guid.chars().all(is_plain) {
+        let is_full = self.list.len() >= MAX_DOWNLOADS || self.total() >= MAX_TOTAL_BYTES;
+        if is_full || !beginning.guid.chars().all(is_plain) {
             self.refused += 1;
             return DownloadVerdict::Cancel;
         }
@@ -108,11 +110,17 @@ impl Downloads {
         download.received = progress.received as u64;
         download.total = progress.total as u64;
         download.state = progress.state;
-        match download.received > MAX_DOWNLOAD_BYTES && download.state == DownloadState::InProgress
-        {
+        let is_under_way = download.state == DownloadState::InProgress;
+        let is_too_large = download.received > MAX_DOWNLOAD_BYTES;
+        match is_under_way && (is_too_large || self.total() > MAX_TOTAL_BYTES) {
             true => DownloadVerdict::Cancel,
             false => DownloadVerdict::Continue,
         }
+    }
+
+    /// How many bytes all of them have.
+    fn total(&self) -> u64 {
+        self.list.iter().fold(0, |sum, it| sum.saturating_add(it.received))
     }
 
     pub(crate) fn has_guid(&self, guid: &str) -> bool {
@@ -141,6 +149,41 @@ pub(crate) fn safe_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn downloads_are_bounded_alone_and_together() {
+        let mut downloads = Downloads::default();
+        let begin = |downloads: &mut Downloads, guid: &str| {
+            let (frame, url, name) = (String::new(), String::new(), String::new());
+            downloads.begin(DownloadStart { frame, guid: guid.to_owned(), url, name })
+        };
+        let receive = |downloads: &mut Downloads, guid: &str, received: u64, state| {
+            let received = received as f64;
+            let guid = guid.to_owned();
+            downloads.progress(&DownloadProgress { guid, total: received, received, state })
+        };
+        let (most, done) = (MAX_DOWNLOAD_BYTES, DownloadState::Completed);
+        let under_way = DownloadState::InProgress;
+        for guid in ["a", "b"] {
+            assert_eq!(begin(&mut downloads, guid), DownloadVerdict::Continue);
+            assert_eq!(
+                receive(&mut downloads, guid, most - 10, under_way),
+                DownloadVerdict::Continue
+            );
+        }
+        assert_eq!(receive(&mut downloads, "a", most + 1, under_way), DownloadVerdict::Cancel);
+        assert_eq!(receive(&mut downloads, "a", most, done), DownloadVerdict::Continue);
+        assert_eq!(begin(&mut downloads, "c"), DownloadVerdict::Continue);
+        assert_eq!(receive(&mut downloads, "c", 11, under_way), DownloadVerdict::Cancel);
+        assert_eq!(receive(&mut downloads, "b", most, done), DownloadVerdict::Continue);
+        assert_eq!(begin(&mut downloads, "d"), DownloadVerdict::Cancel);
+        assert_eq!(downloads.refused(), 1);
+        let mut many = Downloads::default();
+        for number in 0..MAX_DOWNLOADS {
+            assert_eq!(begin(&mut many, &number.to_string()), DownloadVerdict::Continue);
+        }
+        assert_eq!(begin(&mut many, "x"), DownloadVerdict::Cancel);
+    }
 
     #[test]
     fn a_suggested_name_is_only_a_plain_file_name() {

@@ -37,6 +37,8 @@ pub(crate) enum ReachError {
         "{host}{via} is on {network}, and the user has not allowed it; the user can with `--browser-origins {pattern}`"
     )]
     Private { host: String, via: String, network: &'static str, pattern: String },
+    #[error("{host} has no address that could be checked")]
+    Unresolved { host: String },
     #[error("{origin} is outside the origins that the user allowed")]
     NotAllowed { origin: String },
 }

@@ -122,6 +122,17 @@ enum Target {
     Address(IpAddr),
 }
 
+impl Target {
+    /// The host as it is in a URL.
+    fn host(&self) -> String {
+        match self {
+            Target::Name(name) => name.clone(),
+            Target::Address(IpAddr::V6(it)) => format!("[{it}]"),
+            Target::Address(IpAddr::V4(it)) => it.to_string(),
+        }
+    }
+}
+
 async fn relay(
     mut client: TcpStream,
     guard: &ReachGuard,
@@ -130,11 +141,7 @@ async fn relay(
     let _delays_only = client.set_nodelay(true);
     let request = timeout(HANDSHAKE_TIMEOUT, read_request(&mut client)).await;
     let (target, port) = request.map_err(|_| io::ErrorKind::TimedOut)??;
-    let host = match &target {
-        Target::Name(name) => name.clone(),
-        Target::Address(IpAddr::V6(it)) => format!("[{it}]"),
-        Target::Address(IpAddr::V4(it)) => it.to_string(),
-    };
+    let host = target.host();
     let connected = match guard.check_host(&host, port) {
         Ok(()) => timeout(CONNECT_TIMEOUT, connect(target, port, guard, upstream))
             .await
@@ -184,16 +191,14 @@ async fn connect(
             (Err(error), None) => return Err(ConnectFailure::Io(error)),
         },
     };
-    let host = match &target {
-        Target::Name(name) => name.clone(),
-        Target::Address(it) => it.to_string(),
-    };
+    let host = target.host();
     let mut is_local = false;
     for address in &addresses {
         guard.check_address(&host, port, address.ip()).map_err(ConnectFailure::Refused)?;
         is_local |= class_of(address.ip()) != AddressClass::Public;
     }
-    if let Some(upstream) = upstream.filter(|_| !is_local) {
+    let upstream = upstream.filter(|it| !is_local && it.applies_to(&host, port));
+    if let Some(upstream) = upstream {
         return upstream.connect(&host, port).await.map_err(ConnectFailure::Io);
     }
     let mut last = io::Error::from(io::ErrorKind::NotFound);
@@ -255,6 +260,34 @@ async fn answer(client: &mut TcpStream, code: u8) -> io::Result<()> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::reach::guard::ReachRules;
+    use crate::reach::origin_pattern::OriginPattern;
+
+    /// The proxy's answer to a request for an IPv6 address.
+    async fn request_address(allowed: &str, (address, port): (Ipv6Addr, u16)) -> u8 {
+        let allowed = vec![OriginPattern::parse(allowed).expect("a pattern")];
+        let rules = ReachRules { allowed, blocked: Vec::new() };
+        let proxy = Proxy::start(Arc::new(ReachGuard::new(rules)), None).await.expect("a proxy");
+        let mut client = TcpStream::connect(("127.0.0.1", proxy.port)).await.expect("it listens");
+        client.write_all(&[5, 1, 0]).await.expect("it reads");
+        assert_eq!(read_bytes::<2>(&mut client).await.expect("an answer"), [5, 0]);
+        let mut request = vec![5, 1, 0, 4];
+        request.extend(address.octets());
+        request.extend(port.to_be_bytes());
+        client.write_all(&request).await.expect("it reads");
+        let [version, code] = read_bytes::<2>(&mut client).await.expect("an answer");
+        assert_eq!(version, 5);
+        code
+    }
+
+    #[tokio::test]
+    async fn an_ipv6_address_is_reached_if_it_is_listed() {
+        let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let place = (Ipv6Addr::LOCALHOST, port);
+        assert_eq!(request_address(&format!("[::1]:{port}"), place).await, SUCCEEDED);
+        assert_eq!(request_address(&format!("127.0.0.1:{port}"), place).await, NOT_ALLOWED);
+    }
 
     #[test]
     fn the_owner_of_a_socket_is_found_in_the_systems_table() {

@@ -2,6 +2,16 @@
 // to elements, and looks up where an element with a number is.
 (() => {
   if (globalThis.__swb) return;
+  // A form or a document has a property for each named element in it (`<input name=getAttribute>`), which hides what its
+  // interface has. So everything is taken from the interfaces, under names that no page can use.
+  const $ = Object.create(null);
+  for (const { prototype } of [EventTarget, Node, Element, HTMLElement, Document, DocumentFragment, ShadowRoot]) {
+    for (const [name, property] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
+      $[name] = $[name] || Symbol(name);
+      Object.defineProperty(prototype, $[name], property);
+    }
+  }
+
   const refs = new Map();
   const numbers = new WeakMap();
   const closedRoots = new WeakMap();
@@ -25,6 +35,14 @@
   const cut = (text, max) => (text.length > max ? text.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '') + '…' : text);
   const quote = (text, max = 120) => '"' + cut(squeeze(text), max).replace(/"/g, "'") + '"';
 
+  // What a page names itself, shown without quotation marks, could be read as something else.
+  const tagOf = (element) => (/^[a-z][a-z0-9-]{0,30}$/.test(element[$.localName]) ? element[$.localName] : 'element');
+
+  function levelOf(heading) {
+    const level = Number(heading[$.getAttribute]('aria-level')) || Number(heading[$.localName].slice(1)) || 2;
+    return Math.min(Math.max(Math.round(level), 1), 9);
+  }
+
   function numberOf(element) {
     let number = numbers.get(element);
     if (number === undefined) {
@@ -35,34 +53,34 @@
     return number;
   }
 
-  const rootOf = (element) => element.shadowRoot || closedRoots.get(element) || null;
+  const rootOf = (element) => element[$.shadowRoot] || closedRoots.get(element) || null;
 
   function childrenOf(element) {
     const root = rootOf(element);
-    if (root) return root.childNodes;
-    if (element.localName === 'slot') {
+    if (root) return root[$.childNodes];
+    if (element[$.localName] === 'slot') {
       const assigned = element.assignedNodes({ flatten: true });
       if (assigned.length) return assigned;
     }
-    return element.childNodes;
+    return element[$.childNodes];
   }
 
   // 'no': nothing of it shows. 'self': it shows nothing, but elements in it may. 'yes': it shows.
   function visibility(element) {
-    if (element.checkVisibility({ visibilityProperty: true })) return 'yes';
-    const name = element.localName;
+    if (element[$.checkVisibility]({ visibilityProperty: true })) return 'yes';
+    const name = element[$.localName];
     if (name === 'slot') return 'self';
-    if (element.checkVisibility()) return 'self';
+    if (element[$.checkVisibility]()) return 'self';
     const style = getComputedStyle(element);
     if (style.display !== 'contents') return 'no';
     return style.visibility === 'visible' ? 'yes' : 'self';
   }
 
   function roleOf(element) {
-    const explicit = element.getAttribute('role');
+    const explicit = element[$.getAttribute]('role');
     if (explicit) {
       for (const word of explicit.toLowerCase().split(/\s+/)) {
-        if (word === 'none' || word === 'presentation') return element.matches('a[href],button,input,select,textarea') ? tagRole(element) : 'generic';
+        if (word === 'none' || word === 'presentation') return element[$.matches]('a[href],button,input,select,textarea') ? tagRole(element) : 'generic';
         if (KNOWN_ROLES.has(word)) return word === 'img' ? 'image' : word;
       }
     }
@@ -70,34 +88,34 @@
   }
 
   function tagRole(element) {
-    const name = element.localName;
+    const name = element[$.localName];
     switch (name) {
-      case 'a': return element.hasAttribute('href') ? 'link' : clickRole(element);
+      case 'a': return element[$.hasAttribute]('href') ? 'link' : clickRole(element);
       case 'input': {
         const type = element.type;
         if (type === 'hidden') return null;
         return INPUT_ROLES[type] || 'textbox';
       }
       case 'select': return element.multiple || element.size > 1 ? 'listbox' : 'combobox';
-      case 'section': return element.hasAttribute('aria-label') || element.hasAttribute('aria-labelledby') ? 'region' : null;
+      case 'section': return element[$.hasAttribute]('aria-label') || element[$.hasAttribute]('aria-labelledby') ? 'region' : null;
       case 'svg': return null;
     }
     return TAG_ROLES[name] || clickRole(element);
   }
 
   function clickRole(element) {
-    const editable = element.getAttribute('contenteditable');
+    const editable = element[$.getAttribute]('contenteditable');
     if (editable !== null && editable !== 'false') return 'textbox';
-    if (element.hasAttribute('onclick')) return 'clickable';
-    const tab = element.getAttribute('tabindex');
-    if (tab !== null && Number(tab) >= 0 && element !== document.body) return 'clickable';
+    if (element[$.hasAttribute]('onclick')) return 'clickable';
+    const tab = element[$.getAttribute]('tabindex');
+    if (tab !== null && Number(tab) >= 0 && element !== document[$.body]) return 'clickable';
     return null;
   }
 
   // A div that only its pointer shows to be a button.
   function hasOwnPointer(element) {
     if (getComputedStyle(element).cursor !== 'pointer') return false;
-    const parent = element.parentElement;
+    const parent = element[$.parentElement];
     return !parent || getComputedStyle(parent).cursor !== 'pointer';
   }
 
@@ -105,24 +123,24 @@
     let text = '';
     const visit = (node) => {
       if (text.length > max) return;
-      if (node.nodeType === 3) {
+      if (node[$.nodeType] === 3) {
         text += node.data;
         return;
       }
-      if (node.nodeType !== 1 || SKIPPED.has(node.localName)) return;
+      if (node[$.nodeType] !== 1 || SKIPPED.has(node[$.localName])) return;
       if (node !== element) {
-        if (node.getAttribute('aria-hidden') === 'true' || visibility(node) === 'no') return;
-        const label = node.getAttribute('aria-label');
+        if (node[$.getAttribute]('aria-hidden') === 'true' || visibility(node) === 'no') return;
+        const label = node[$.getAttribute]('aria-label');
         if (label) { text += ' ' + label + ' '; return; }
-        if (node.localName === 'img') { text += ' ' + (node.alt || '') + ' '; return; }
-        if (node.localName === 'input' || node.localName === 'select' || node.localName === 'textarea') return;
+        if (node[$.localName] === 'img') { text += ' ' + (node.alt || '') + ' '; return; }
+        if (node[$.localName] === 'input' || node[$.localName] === 'select' || node[$.localName] === 'textarea') return;
       }
-      if (node.localName === 'svg') {
-        const title = node.querySelector('title');
-        if (title) text += ' ' + title.textContent + ' ';
+      if (node[$.localName] === 'svg') {
+        const title = node[$.querySelector]('title');
+        if (title) text += ' ' + title[$.textContent] + ' ';
         return;
       }
-      const block = BLOCKS.has(node.localName) || node.localName === 'td';
+      const block = BLOCKS.has(node[$.localName]) || node[$.localName] === 'td';
       if (block) text += ' ';
       for (const child of childrenOf(node)) visit(child);
       if (block) text += ' ';
@@ -135,13 +153,13 @@
   let labelMaps = new Map();
 
   function labelsOf(element) {
-    const tag = element.localName;
+    const tag = element[$.localName];
     if (tag !== 'input' && tag !== 'select' && tag !== 'textarea' && tag !== 'button' && !tag.includes('-')) return [];
-    const root = element.getRootNode();
+    const root = element[$.getRootNode]();
     let map = labelMaps.get(root);
     if (!map) {
       map = new Map();
-      for (const label of root.querySelectorAll('label')) {
+      for (const label of root[$.querySelectorAll]('label')) {
         const field = label.control;
         if (field) map.set(field, [...(map.get(field) || []), label]);
       }
@@ -152,15 +170,15 @@
 
   // The accessible name, and the text that shows where it is something else.
   function nameOf(element, role) {
-    const labelledBy = element.getAttribute('aria-labelledby');
+    const labelledBy = element[$.getAttribute]('aria-labelledby');
     if (labelledBy) {
-      const root = element.getRootNode();
-      const text = squeeze(labelledBy.split(/\s+/).slice(0, 8).map((id) => (root.getElementById && root.getElementById(id) ? textOf(root.getElementById(id), 200) : '')).join(' '));
+      const root = element[$.getRootNode]();
+      const text = squeeze(labelledBy.split(/\s+/).slice(0, 8).map((id) => (root[$.getElementById] && root[$.getElementById](id) ? textOf(root[$.getElementById](id), 200) : '')).join(' '));
       if (text) return text;
     }
-    const label = squeeze(element.getAttribute('aria-label') || '');
+    const label = squeeze(element[$.getAttribute]('aria-label') || '');
     if (label) return label;
-    const tag = element.localName;
+    const tag = element[$.localName];
     const labels = labelsOf(element);
     if (labels.length) {
       const text = squeeze(labels.slice(0, 3).map((it) => textOf(it, 200)).join(' '));
@@ -172,23 +190,23 @@
       }
       if (element.type === 'image') return squeeze(element.alt || element.value || '');
     }
-    if (tag === 'img' || tag === 'area') return squeeze(element.alt || element.title || '');
-    if (tag === 'iframe' || tag === 'frame') return squeeze(element.title || element.name || '');
-    if (tag === 'fieldset') { const legend = element.querySelector(':scope > legend'); if (legend) return textOf(legend, 200); }
-    if (tag === 'table') return element.caption ? textOf(element.caption, 200) : squeeze(element.title || '');
+    if (tag === 'img' || tag === 'area') return squeeze(element.alt || element[$.title] || '');
+    if (tag === 'iframe' || tag === 'frame') return squeeze(element[$.title] || element.name || '');
+    if (tag === 'fieldset') { const legend = element[$.querySelector](':scope > legend'); if (legend) return textOf(legend, 200); }
+    if (tag === 'table') return element.caption ? textOf(element.caption, 200) : squeeze(element[$.title] || '');
     if (INTERACTIVE.has(role) && !CONTAINERS.has(role) && tag !== 'input' && tag !== 'select' && tag !== 'textarea' && tag !== 'canvas' && !(role === 'textbox' || role === 'combobox')) {
       const text = textOf(element);
       if (text) return text;
     }
     if (role === 'heading' || role === 'row' || role === 'cell') return textOf(element);
-    const placeholder = element.getAttribute('placeholder');
+    const placeholder = element[$.getAttribute]('placeholder');
     if (placeholder) return squeeze(placeholder);
-    return squeeze(element.getAttribute('title') || element.getAttribute('name') || '');
+    return squeeze(element[$.getAttribute]('title') || element[$.getAttribute]('name') || '');
   }
 
   // A name that hides what the element shows.
   function shownText(element, name) {
-    if (!element.hasAttribute('aria-label') && !element.hasAttribute('aria-labelledby')) return '';
+    if (!element[$.hasAttribute]('aria-label') && !element[$.hasAttribute]('aria-labelledby')) return '';
     const shown = textOf(element, 120);
     if (!shown || !/[\p{L}\p{N}]{2}/u.test(shown)) return '';
     const [a, b] = [shown.toLowerCase(), name.toLowerCase()];
@@ -197,8 +215,8 @@
 
   function statesOf(element, role) {
     const states = [];
-    const aria = (name) => element.getAttribute('aria-' + name);
-    const tag = element.localName;
+    const aria = (name) => element[$.getAttribute]('aria-' + name);
+    const tag = element[$.localName];
     let value = '';
     if (tag === 'input' || tag === 'textarea') {
       const type = element.type;
@@ -221,8 +239,8 @@
     } else if (tag === 'select') {
       value = [...element.selectedOptions].map((it) => squeeze(it.label)).join(', ');
       if (element.required) states.push('required');
-    } else if (element.isContentEditable && role === 'textbox') {
-      value = cut(element.innerText, 200);
+    } else if (element[$.isContentEditable] && role === 'textbox') {
+      value = cut(element[$.innerText], 200);
     } else if (role === 'slider' || role === 'spinbutton' || role === 'progressbar' || role === 'meter') {
       value = aria('valuetext') || aria('valuenow') || (element.value !== undefined ? String(element.value) : '');
     }
@@ -231,24 +249,24 @@
       if (it === 'true' || it === 'mixed' || (name === 'current' && it && it !== 'false')) states.push(it === 'mixed' ? 'mixed' : name);
       else if (it === 'false' && name === 'expanded') states.push('collapsed');
     }
-    if (tag === 'summary' && element.parentElement) states.push(element.parentElement.open ? 'expanded' : 'collapsed');
+    if (tag === 'summary' && element[$.parentElement]) states.push(element[$.parentElement].open ? 'expanded' : 'collapsed');
     if (tag === 'option' && element.selected) states.push('selected');
     if (aria('invalid') === 'true') states.push('invalid');
     if (aria('required') === 'true') states.push('required');
     if (aria('haspopup') && aria('haspopup') !== 'false') states.push('popup');
     if (isDisabled(element)) states.push('disabled');
-    if (element === element.getRootNode().activeElement && element !== document.body) states.push('focused');
+    if (element === element[$.getRootNode]()[$.activeElement] && element !== document[$.body]) states.push('focused');
     return (value ? ' =' + quote(value, 100) : '') + (states.length ? ' [' + [...new Set(states)].join(' ') + ']' : '');
   }
 
-  const isDisabled = (element) => element.matches(':disabled') || element.closest('[aria-disabled=true]') !== null;
+  const isDisabled = (element) => element[$.matches](':disabled') || element[$.closest]('[aria-disabled=true]') !== null;
 
   function addressOf(element) {
-    const href = element.getAttribute('href') || '';
+    const href = element[$.getAttribute]('href') || '';
     if (!href || href.startsWith('#') || /^javascript:/i.test(href)) return '';
     let text = href;
     try {
-      const url = new URL(href, document.baseURI);
+      const url = new URL(href, document[$.baseURI]);
       text = url.origin === location.origin ? url.pathname + url.search : url.href;
     } catch { return ''; }
     return ' ' + cut(squeeze(text).replace(/ /g, '%20'), 80);
@@ -263,7 +281,7 @@
     if (shown) text += ' (shows ' + quote(shown, 80) + ')';
     text += ' e' + number + statesOf(element, role);
     if (withAddress && role === 'link') text += addressOf(element);
-    if (element.localName === 'select') text += optionsOf(element);
+    if (element[$.localName] === 'select') text += optionsOf(element);
     return text;
   }
 
@@ -356,11 +374,11 @@
     }
 
     visit(node) {
-      if (node.nodeType === 3) { this.text(node.data); return; }
-      if (node.nodeType !== 1) return;
+      if (node[$.nodeType] === 3) { this.text(node.data); return; }
+      if (node[$.nodeType] !== 1) return;
       if ((++this.nodes & 255) === 0 && performance.now() > this.deadline) { this.stopped = true; throw STOP; }
-      const tag = node.localName;
-      if (SKIPPED.has(tag) || node.getAttribute('aria-hidden') === 'true') return;
+      const tag = node[$.localName];
+      if (SKIPPED.has(tag) || node[$.getAttribute]('aria-hidden') === 'true') return;
       const shows = visibility(node);
       if (shows === 'no') {
         // File fields and boxes are often hidden behind a picture of themselves.
@@ -369,19 +387,19 @@
       }
       if (shows === 'self') {
         if (tag === 'slot' || rootOf(node)) { this.children(node); return; }
-        for (const child of childrenOf(node)) if (child.nodeType === 1) this.visit(child);
+        for (const child of childrenOf(node)) if (child[$.nodeType] === 1) this.visit(child);
         return;
       }
       let role = roleOf(node);
-      if (!role && (tag === 'div' || tag === 'span' || tag === 'li' || tag === 'label' || tag === 'svg') && hasOwnPointer(node) && !node.querySelector(CONTROLS) && !(tag === 'label' && node.control)) role = 'clickable';
+      if (!role && (tag === 'div' || tag === 'span' || tag === 'li' || tag === 'label' || tag === 'svg') && hasOwnPointer(node) && !node[$.querySelector](CONTROLS) && !(tag === 'label' && node.control)) role = 'clickable';
       if (this.after === node) { this.after = null; this.pieces = []; return; }
       if (tag === 'iframe' || tag === 'frame') { this.frame(node); return; }
-      if (INTERACTIVE.has(role) && !(role === 'listbox' && tag !== 'select') && !(role === 'clickable' && node.querySelector(CONTROLS))) {
+      if (INTERACTIVE.has(role) && !(role === 'listbox' && tag !== 'select') && !(role === 'clickable' && node[$.querySelector](CONTROLS))) {
         const block = BLOCKS.has(tag);
         if (block) this.flush();
         this.piece(describe(node, role, this.filter === 'all'), numberOf(node));
-        if (tag !== 'select' && node.firstElementChild && (role !== 'textbox')) {
-          for (const inner of node.querySelectorAll(CONTROLS)) if (visibility(inner) === 'yes' && inner.parentElement.closest(CONTROLS) === node) this.visit(inner);
+        if (tag !== 'select' && node[$.firstElementChild] && (role !== 'textbox')) {
+          for (const inner of node[$.querySelectorAll](CONTROLS)) if (visibility(inner) === 'yes' && inner[$.parentElement][$.closest](CONTROLS) === node) this.visit(inner);
         }
         if (block) this.flush();
         return;
@@ -389,10 +407,10 @@
       if (role === 'row') { this.row(node); return; }
       if (role === 'heading') {
         this.flush();
-        const level = node.getAttribute('aria-level') || tag.slice(1) || '2';
+        const level = levelOf(node);
         if (this.filter === 'interactive') {
           const name = textOf(node, 100);
-          if (node.querySelector(CONTROLS)) { this.piece('h' + level); this.children(node); this.flush(); }
+          if (node[$.querySelector](CONTROLS)) { this.piece('h' + level); this.children(node); this.flush(); }
           else if (name) { this.headers = this.headers.filter((it) => !it.heading); this.headers.push({ line: 'h' + level + ' ' + quote(name, 100), indent: this.indent, written: false, heading: true }); }
           return;
         }
@@ -409,7 +427,7 @@
       if (tag === 'svg') return;
       if (tag === 'details' && !node.open) {
         this.flush();
-        for (const child of node.children) if (child.localName === 'summary') this.visit(child);
+        for (const child of node[$.children]) if (child[$.localName] === 'summary') this.visit(child);
         this.flush();
         return;
       }
@@ -428,13 +446,13 @@
       refs.get(number).label = role + ' ' + quote(name, 60);
       let line = role + (name ? ' ' + quote(name, 80) : '') + ' e' + number;
       if (role === 'table' || role === 'grid') {
-        const rows = node.rows ? node.rows.length : node.querySelectorAll('[role=row]').length;
+        const rows = node[$.localName] === 'table' ? node.rows.length : node[$.querySelectorAll]('[role=row]').length;
         line += ` ${rows} rows`;
       }
-      if (node.scrollHeight > node.clientHeight + 40 && getComputedStyle(node).overflowY !== 'visible') line += ' [scrolls]';
+      if (node[$.scrollHeight] > node[$.clientHeight] + 40 && getComputedStyle(node).overflowY !== 'visible') line += ' [scrolls]';
       this.open(line);
       if (this.depth && this.headers.length >= this.depth) {
-        const inside = node.querySelectorAll(CONTROLS).length;
+        const inside = node[$.querySelectorAll](CONTROLS).length;
         this.piece(`… (${inside} controls inside; read_page with ref e${number})`);
       } else {
         this.children(node);
@@ -451,7 +469,7 @@
       const max = this.filter === 'interactive' ? 40 : 200;
       const had = this.after !== null;
       for (const cell of childrenOf(node)) {
-        if (cell.nodeType !== 1 || SKIPPED.has(cell.localName) || visibility(cell) === 'no') continue;
+        if (cell[$.nodeType] !== 1 || SKIPPED.has(cell[$.localName]) || visibility(cell) === 'no') continue;
         this.cells = cells;
         this.pieces = [];
         this.children(cell);
@@ -465,9 +483,9 @@
       const numbers = cells.flatMap((it) => it.numbers);
       if (had && this.after === null) return;
       if (this.filter === 'interactive' && !numbers.length) return;
-      const own = roleOf(node) === 'clickable' || node.hasAttribute('onclick') || hasOwnPointer(node);
+      const own = roleOf(node) === 'clickable' || node[$.hasAttribute]('onclick') || hasOwnPointer(node);
       let line = (own ? 'row e' + numberOf(node) + ' ' : 'row ') + cells.map((it) => it.text).join(' | ');
-      if (node.getAttribute('aria-selected') === 'true') line += ' [selected]';
+      if (node[$.getAttribute]('aria-selected') === 'true') line += ' [selected]';
       if (cells.some((it) => it.text)) this.write(line, numbers);
     }
 
@@ -476,7 +494,7 @@
       const number = numberOf(node);
       const name = nameOf(node, 'iframe');
       refs.get(number).label = 'iframe ' + quote(name, 60);
-      const rect = node.getBoundingClientRect();
+      const rect = node[$.getBoundingClientRect]();
       if (rect.width < 2 || rect.height < 2) return;
       this.write('iframe ' + (name ? quote(name, 80) + ' ' : '') + 'e' + number, []);
       if (this.after) return;
@@ -493,21 +511,21 @@
   }
 
   function snapshot(options) {
-    const root = options.root ? elementOf(options.root) : document.body || document.documentElement;
-    if (!root || !root.isConnected) return { gone: true };
+    const root = options.root ? elementOf(options.root) : document[$.body] || document[$.documentElement];
+    if (!root || !root[$.isConnected]) return { gone: true };
     const writer = new Writer({ ...options, after: options.after ? elementOf(options.after) : null });
     try {
-      if (root.localName === 'tr') writer.row(root);
+      if (root[$.localName] === 'tr') writer.row(root);
       else if (options.root && INTERACTIVE.has(roleOf(root))) writer.visit(root);
       else writer.children(root);
       writer.flush();
     } catch (error) {
       if (error !== STOP) throw error;
     }
-    const all = root.querySelectorAll(CONTROLS).length;
+    const all = root[$.querySelectorAll](CONTROLS).length;
     return {
       text: writer.lines.join('\n'), stopped: writer.stopped, controls: writer.controls, all, lastRef: writer.lastRef, frames: writer.frames,
-      scrollTop: Math.round(scrollY), scrollHeight: document.documentElement ? document.documentElement.scrollHeight : 0, height: innerHeight, closed: closedHosts(),
+      scrollTop: Math.round(scrollY), scrollHeight: document[$.documentElement] ? document[$.documentElement][$.scrollHeight] : 0, height: innerHeight, closed: closedHosts(),
     };
   }
 
@@ -515,15 +533,15 @@
   function closedHosts() {
     const hosts = [];
     const roots = [document];
-    for (let at = 0; at < roots.length && at < 500; at++) for (const element of roots[at].querySelectorAll('*')) {
+    for (let at = 0; at < roots.length && at < 500; at++) for (const element of roots[at][$.querySelectorAll]('*')) {
       if (hosts.length >= 20) break;
       const known = rootOf(element);
       if (known) { roots.push(known); continue; }
-      const custom = element.localName.includes('-');
-      const empty = (element.localName === 'div' || element.localName === 'span' || element.localName === 'section') && !element.firstChild;
+      const custom = element[$.localName].includes('-');
+      const empty = (element[$.localName] === 'div' || element[$.localName] === 'span' || element[$.localName] === 'section') && !element[$.firstChild];
       if (!custom && !empty) continue;
-      if (asked.has(element) || !element.checkVisibility()) continue;
-      const rect = element.getBoundingClientRect();
+      if (asked.has(element) || !element[$.checkVisibility]()) continue;
+      const rect = element[$.getBoundingClientRect]();
       if (rect.width < 8 || rect.height < 8) continue;
       asked.add(element);
       hosts.push(numberOf(element));
@@ -546,35 +564,35 @@
       const at = places[top]++;
       const child = stack[top][at];
       if (!child) { stack.pop(); places.pop(); continue; }
-      if (child.nodeType !== 1 || SKIPPED.has(child.localName)) continue;
+      if (child[$.nodeType] !== 1 || SKIPPED.has(child[$.localName])) continue;
       if (visit(child)) return;
-      if (child.firstChild || rootOf(child) || child.localName === 'slot') { stack.push(childrenOf(child)); places.push(0); }
+      if (child[$.firstChild] || rootOf(child) || child[$.localName] === 'slot') { stack.push(childrenOf(child)); places.push(0); }
     }
   }
 
   // Everything that an element may be found by: cheap, and more than its name.
   function wordsOf(element, role, isControl) {
-    const tag = element.localName;
+    const tag = element[$.localName];
     let words = '';
-    const label = element.getAttribute('aria-label');
+    const label = element[$.getAttribute]('aria-label');
     if (label) words += label + ' ';
     if (tag === 'input' || tag === 'textarea' || tag === 'select') {
       if (tag === 'select') for (const option of [...element.options].slice(0, 300)) words += option.label + ' ';
       else if (element.type !== 'password') words += element.value + ' ';
-      const placeholder = element.getAttribute('placeholder');
+      const placeholder = element[$.getAttribute]('placeholder');
       if (placeholder) words += placeholder + ' ';
-      for (const it of labelsOf(element)) words += it.textContent + ' ';
+      for (const it of labelsOf(element)) words += it[$.textContent] + ' ';
     } else if (isControl || role === 'heading' || role === 'row' || role === 'cell') {
-      words += element.textContent.slice(0, 600) + ' ';
-      if (isControl) for (const picture of element.getElementsByTagName('img')) words += picture.alt + ' ';
+      words += element[$.textContent].slice(0, 600) + ' ';
+      if (isControl) for (const picture of element[$.getElementsByTagName]('img')) words += picture.alt + ' ';
     } else if (tag === 'img') {
       words += element.alt + ' ';
     } else {
-      for (let child = element.firstChild; child; child = child.nextSibling) if (child.nodeType === 3) words += child.data + ' ';
+      for (let child = element[$.firstChild]; child; child = child[$.nextSibling]) if (child[$.nodeType] === 3) words += child.data + ' ';
     }
-    const title = element.getAttribute('title');
+    const title = element[$.getAttribute]('title');
     if (title) words += title + ' ';
-    if (element.hasAttribute('aria-labelledby')) words += nameOf(element, role);
+    if (element[$.hasAttribute]('aria-labelledby')) words += nameOf(element, role);
     return squeeze(words.slice(0, 3000));
   }
 
@@ -588,7 +606,7 @@
       const text = squeeze(options.text).toLowerCase();
       test = (words) => words.toLowerCase().includes(text);
     }
-    const root = options.root ? elementOf(options.root) : document.documentElement;
+    const root = options.root ? elementOf(options.root) : document[$.documentElement];
     if (!root) return { gone: true };
     const controls = [];
     const texts = [];
@@ -599,7 +617,7 @@
     eachElement(root, (element) => {
       if ((++seen & 127) === 0 && performance.now() > deadline) { stopped = true; return true; }
       const role = roleOf(element);
-      if (wanted && role !== wanted && element.localName !== wanted) return false;
+      if (wanted && role !== wanted && element[$.localName] !== wanted) return false;
       const isControl = INTERACTIVE.has(role);
       const words = wordsOf(element, role, isControl);
       // The text of a row or a cell is found where it is.
@@ -616,7 +634,7 @@
   }
 
   function hasOwnText(element) {
-    for (let child = element.firstChild; child; child = child.nextSibling) if (child.nodeType === 3 && child.data.trim()) return true;
+    for (let child = element[$.firstChild]; child; child = child[$.nextSibling]) if (child[$.nodeType] === 3 && child.data.trim()) return true;
     return false;
   }
 
@@ -627,14 +645,14 @@
       const number = numberOf(element);
       const name = textOf(element, 200) || nameOf(element, role);
       refs.get(number).label = (role || 'text') + ' ' + quote(name, 60);
-      line = (role === 'heading' ? element.localName : role || 'text') + ' ' + quote(name, 160) + ' e' + number;
+      line = (role === 'heading' ? 'h' + levelOf(element) : role || 'text') + ' ' + quote(name, 160) + ' e' + number;
     }
-    const around = element.parentElement && element.parentElement.closest('tr,[role=row],li,[role=listitem],fieldset,form,dialog,[role=dialog],article,section[aria-label],nav');
+    const around = element[$.parentElement] && element[$.parentElement][$.closest]('tr,[role=row],li,[role=listitem],fieldset,form,dialog,[role=dialog],article,section[aria-label],nav');
     if (around && around !== element) {
-      const tag = around.localName;
-      const isRow = tag === 'tr' || tag === 'li' || around.getAttribute('role') === 'row' || tag === 'article';
+      const tag = around[$.localName];
+      const isRow = tag === 'tr' || tag === 'li' || around[$.getAttribute]('role') === 'row' || tag === 'article';
       const text = isRow ? textOf(around, 160) : nameOf(around, roleOf(around) || tag);
-      if (text) line += ' in ' + (roleOf(around) || tag) + ' ' + quote(text, 100);
+      if (text) line += ' in ' + (roleOf(around) || tagOf(around)) + ' ' + quote(text, 100);
     }
     return line;
   }
@@ -644,17 +662,17 @@
     if (options.root && !root) return { gone: true };
     let text = '';
     let part = 'page';
-    if (root) text = root.innerText || '';
-    else if (document.body) {
-      for (const main of document.querySelectorAll('main,[role=main],article')) {
-        const it = main.innerText || '';
+    if (root) text = root[$.innerText] || '';
+    else if (document[$.body]) {
+      for (const main of document[$.querySelectorAll]('main,[role=main],article')) {
+        const it = main[$.innerText] || '';
         if (it.length > 200 && it.length > text.length) { text = it; part = 'main'; }
       }
-      const whole = document.body.innerText || '';
+      const whole = document[$.body][$.innerText] || '';
       if (options.whole || text.length < whole.length / 4) { text = whole; part = 'page'; }
-      for (const element of document.querySelectorAll('*')) {
+      for (const element of document[$.querySelectorAll]('*')) {
         const shadow = rootOf(element);
-        if (shadow && part === 'page') for (const child of shadow.children) if (child.innerText && !text.includes(child.innerText)) text += '\n' + child.innerText;
+        if (shadow && part === 'page') for (const child of shadow[$.children]) if (child[$.innerText] && !text.includes(child[$.innerText])) text += '\n' + child[$.innerText];
       }
     }
     text = text.replace(/[ \t\u00a0]+/g, ' ').replace(/ *\n */g, '\n').replace(/\n{3,}/g, '\n\n').trim();
@@ -664,11 +682,11 @@
   function hasText(text) {
     const wanted = squeeze(text).toLowerCase();
     const has = (it) => squeeze(it || '').toLowerCase().includes(wanted);
-    if (document.body && has(document.body.innerText)) return true;
-    for (const element of document.querySelectorAll('*')) {
+    if (document[$.body] && has(document[$.body][$.innerText])) return true;
+    for (const element of document[$.querySelectorAll]('*')) {
       const root = rootOf(element);
-      if (root) for (const child of root.children) if (has(child.innerText)) return true;
-      if (element.localName === 'input' && element.type !== 'password' && has(element.value)) return true;
+      if (root) for (const child of root[$.children]) if (has(child[$.innerText])) return true;
+      if (element[$.localName] === 'input' && element.type !== 'password' && has(element.value)) return true;
     }
     return false;
   }
@@ -679,10 +697,10 @@
   const labelOf = (number) => (refs.get(number) ? refs.get(number).label || 'e' + number : 'e' + number);
 
   function deepest(x, y) {
-    let hit = document.elementFromPoint(x, y);
+    let hit = document[$.elementFromPoint](x, y);
     while (hit) {
       const root = rootOf(hit);
-      const inner = root && root.elementFromPoint(x, y);
+      const inner = root && root[$.elementFromPoint](x, y);
       if (!inner || inner === hit) break;
       hit = inner;
     }
@@ -690,7 +708,7 @@
   }
 
   function parentOf(node) {
-    return node.assignedSlot || node.parentNode || node.host || null;
+    return node[$.assignedSlot] || node[$.parentNode] || node[$.host] || null;
   }
 
   function contains(outer, inner) {
@@ -702,20 +720,20 @@
     if (!hit) return false;
     if (contains(element, hit)) return true;
     // A click on a label is one on its field.
-    const label = hit.closest && hit.closest('label');
+    const label = hit[$.closest] && hit[$.closest]('label');
     if (label && label.control === element) return true;
     return labelsOf(element).some((it) => contains(it, hit));
   }
 
   function shortly(element) {
-    const role = roleOf(element) || element.localName;
-    const id = element.id ? '#' + cut(squeeze(element.id), 30) : '';
+    const role = roleOf(element) || tagOf(element);
+    const id = /^[\w-]{1,30}$/.test(element[$.id]) ? '#' + element[$.id] : '';
     const text = textOf(element, 60);
     return role + id + (text ? ' ' + quote(text, 50) : '') + ' e' + numberOf(element);
   }
 
   function boxOf(element) {
-    for (const rect of element.getClientRects()) if (rect.width > 0.5 && rect.height > 0.5) return rect;
+    for (const rect of element[$.getClientRects]()) if (rect.width > 0.5 && rect.height > 0.5) return rect;
     return null;
   }
 
@@ -727,9 +745,9 @@
     const deadline = performance.now() + options.patience;
     let result = { state: 'invisible', what };
     for (;;) {
-      if (!element.isConnected) return { state: 'removed', what };
+      if (!element[$.isConnected]) return { state: 'removed', what };
       result = attempt(element, what, options);
-      if (result.state === 'ok' && document.getAnimations && document.getAnimations().length) {
+      if (result.state === 'ok' && document[$.getAnimations] && document[$.getAnimations]().length) {
         const { x, y } = result;
         await frameTick();
         const again = attempt(element, what, options);
@@ -754,7 +772,7 @@
     if (options.enabled && isDisabled(element)) return { state: 'disabled', what };
     const isOut = (it) => it.left < 0 || it.top < 0 || it.right > innerWidth || it.bottom > innerHeight;
     if (isOut(box) || !receives(target, deepest(box.left + box.width / 2, box.top + box.height / 2))) {
-      target.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' });
+      target[$.scrollIntoView]({ block: 'center', inline: 'nearest', behavior: 'instant' });
       box = boxOf(target);
       if (!box) return { state: 'invisible', what };
     }
@@ -768,69 +786,69 @@
       const x = left + (right - left) * fx;
       const y = top + (bottom - top) * fy;
       const hit = deepest(x, y);
-      if (receives(target, hit)) return { state: 'ok', what, x, y, kind: kindOf(element), focusable: element.matches('input,textarea,select,[contenteditable]') };
+      if (receives(target, hit)) return { state: 'ok', what, x, y, kind: kindOf(element), focusable: element[$.matches]('input,textarea,select,[contenteditable]') };
       cover = cover || hit;
     }
     return { state: 'covered', what, cover: cover ? shortly(cover) : 'something outside the page' };
   }
 
   function kindOf(element) {
-    if (element.localName === 'select') return 'select';
-    if (element.localName === 'option') return 'option';
-    if (element.localName === 'input') return element.type === 'file' ? 'file' : element.type;
-    if (element.localName === 'textarea') return 'text';
-    return element.isContentEditable ? 'editable' : element.localName;
+    if (element[$.localName] === 'select') return 'select';
+    if (element[$.localName] === 'option') return 'option';
+    if (element[$.localName] === 'input') return element.type === 'file' ? 'file' : element.type;
+    if (element[$.localName] === 'textarea') return 'text';
+    return element[$.isContentEditable] ? 'editable' : element[$.localName];
   }
 
   // Gives a field the focus, with its text selected or the caret at its end.
   function focusField(number, replace) {
     const element = elementOf(number);
-    if (!element || !element.isConnected) return { state: 'removed', what: labelOf(number) };
+    if (!element || !element[$.isConnected]) return { state: 'removed', what: labelOf(number) };
     const what = labelOf(number);
     let field = element;
     const editable = 'input,textarea,[contenteditable=""],[contenteditable=true],[contenteditable=plaintext-only]';
-    if (!field.matches(editable) && !field.isContentEditable) {
-      const inner = (rootOf(field) || field).querySelector(editable);
+    if (!field[$.matches](editable) && !field[$.isContentEditable]) {
+      const inner = (rootOf(field) || field)[$.querySelector](editable);
       if (inner) field = inner;
     }
     const kind = kindOf(field);
     if (isDisabled(field)) return { state: 'disabled', what };
     if (field.readOnly) return { state: 'readonly', what };
     if (visibility(field) === 'no') return { state: 'invisible', what };
-    if (['checkbox', 'radio', 'button', 'submit', 'reset', 'image', 'file'].includes(kind) || field.localName === 'select') return { state: 'wrong', what, kind };
-    const text = field.localName === 'textarea' || field.localName === 'input';
-    field.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'instant' });
-    field.focus({ preventScroll: true });
-    const active = field.getRootNode().activeElement;
-    if (active !== field && !field.contains(active)) return { state: 'unfocused', what, kind };
+    if (['checkbox', 'radio', 'button', 'submit', 'reset', 'image', 'file'].includes(kind) || field[$.localName] === 'select') return { state: 'wrong', what, kind };
+    const text = field[$.localName] === 'textarea' || field[$.localName] === 'input';
+    field[$.scrollIntoView]({ block: 'nearest', inline: 'nearest', behavior: 'instant' });
+    field[$.focus]({ preventScroll: true });
+    const active = field[$.getRootNode]()[$.activeElement];
+    if (active !== field && !field[$.contains](active)) return { state: 'unfocused', what, kind };
     if (text) {
       if (replace) field.select();
       else try { const end = field.value.length; field.setSelectionRange(end, end); } catch { /* Fields such as e-mail have no selection. */ }
-    } else if (field.isContentEditable) {
-      const range = document.createRange();
+    } else if (field[$.isContentEditable]) {
+      const range = document[$.createRange]();
       range.selectNodeContents(field);
       if (!replace) range.collapse(false);
       const selection = getSelection();
       selection.removeAllRanges();
       selection.addRange(range);
     }
-    return { state: 'ok', what, kind, native: ['date', 'time', 'datetime-local', 'month', 'week', 'color', 'range'].includes(kind), empty: text ? field.value === '' : field.innerText === '' };
+    return { state: 'ok', what, kind, native: ['date', 'time', 'datetime-local', 'month', 'week', 'color', 'range'].includes(kind), empty: text ? field.value === '' : field[$.innerText] === '' };
   }
 
   function fieldOf(number) {
     const element = elementOf(number);
     if (!element) return null;
-    if (element.matches('input,textarea,select') || element.isContentEditable) return element;
-    return (rootOf(element) || element).querySelector('input,textarea,[contenteditable]') || element;
+    if (element[$.matches]('input,textarea,select') || element[$.isContentEditable]) return element;
+    return (rootOf(element) || element)[$.querySelector]('input,textarea,[contenteditable]') || element;
   }
 
   function valueOf(number) {
     const field = fieldOf(number);
     if (!field) return { gone: true };
-    if (field.localName === 'select') return { value: [...field.selectedOptions].map((it) => squeeze(it.label)).join(', ') };
+    if (field[$.localName] === 'select') return { value: [...field.selectedOptions].map((it) => squeeze(it.label)).join(', ') };
     if (field.type === 'password') return { length: field.value.length, secret: true };
     if (field.type === 'checkbox' || field.type === 'radio') return { checked: field.checked };
-    const value = field.value !== undefined ? field.value : field.innerText || '';
+    const value = field.value !== undefined ? field.value : field[$.innerText] || '';
     return { value: cut(value, 2000), length: value.length };
   }
 
@@ -840,21 +858,21 @@
     if (!field) return { gone: true };
     const setter = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
     setter.call(field, value);
-    field.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
-    field.dispatchEvent(new Event('change', { bubbles: true }));
+    field[$.dispatchEvent](new Event('input', { bubbles: true, composed: true }));
+    field[$.dispatchEvent](new Event('change', { bubbles: true }));
     return { value: field.value };
   }
 
   function commit(number) {
     const field = fieldOf(number);
-    if (field) field.dispatchEvent(new Event('change', { bubbles: true }));
+    if (field) field[$.dispatchEvent](new Event('change', { bubbles: true }));
   }
 
   function selectOptions(number, values) {
     const select = elementOf(number);
-    if (!select || !select.isConnected) return { state: 'removed', what: labelOf(number) };
+    if (!select || !select[$.isConnected]) return { state: 'removed', what: labelOf(number) };
     const what = labelOf(number);
-    if (select.localName !== 'select') return { state: 'wrong', what, kind: roleOf(select) || select.localName };
+    if (select[$.localName] !== 'select') return { state: 'wrong', what, kind: roleOf(select) || tagOf(select) };
     if (isDisabled(select)) return { state: 'disabled', what };
     const options = [...select.options];
     const chosen = [];
@@ -862,62 +880,92 @@
       const text = squeeze(value);
       const found = options.find((it) => it.value === value) || options.find((it) => squeeze(it.label) === text) || options.find((it) => squeeze(it.label).toLowerCase() === text.toLowerCase());
       if (!found) return { state: 'missing', what, value, options: options.slice(0, 30).map((it) => squeeze(it.label)), count: options.length };
-      if (found.disabled || (found.parentElement && found.parentElement.disabled)) return { state: 'disabled', what: what + ' option ' + quote(found.label, 40) };
+      if (found.disabled || (found[$.parentElement] && found[$.parentElement].disabled)) return { state: 'disabled', what: what + ' option ' + quote(found.label, 40) };
       chosen.push(found);
     }
     if (!select.multiple && chosen.length > 1) return { state: 'single', what };
-    select.focus({ preventScroll: true });
+    select[$.focus]({ preventScroll: true });
     if (select.multiple) options.forEach((it) => { it.selected = chosen.includes(it); });
     else if (chosen.length) chosen[0].selected = true;
-    select.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
-    select.dispatchEvent(new Event('change', { bubbles: true }));
+    select[$.dispatchEvent](new Event('input', { bubbles: true, composed: true }));
+    select[$.dispatchEvent](new Event('change', { bubbles: true }));
     return { state: 'ok', what, value: [...select.selectedOptions].map((it) => squeeze(it.label)).join(', ') };
   }
 
   function scrollableOf(element, dx, dy) {
-    for (let it = element; it && it.nodeType === 1; it = it.assignedSlot || it.parentElement || (it.getRootNode() && it.getRootNode().host)) {
-      if (it === document.documentElement || it === document.body) break;
+    for (let it = element; it && it[$.nodeType] === 1; it = it[$.assignedSlot] || it[$.parentElement] || (it[$.getRootNode]() && it[$.getRootNode]()[$.host])) {
+      if (it === document[$.documentElement] || it === document[$.body]) break;
       const style = getComputedStyle(it);
-      const vertical = dy && it.scrollHeight > it.clientHeight + 1 && /auto|scroll|overlay/.test(style.overflowY);
-      const horizontal = dx && it.scrollWidth > it.clientWidth + 1 && /auto|scroll|overlay/.test(style.overflowX);
+      const vertical = dy && it[$.scrollHeight] > it[$.clientHeight] + 1 && /auto|scroll|overlay/.test(style.overflowY);
+      const horizontal = dx && it[$.scrollWidth] > it[$.clientWidth] + 1 && /auto|scroll|overlay/.test(style.overflowX);
       if (vertical || horizontal) return it;
     }
-    return document.scrollingElement || document.documentElement;
+    return document[$.scrollingElement] || document[$.documentElement];
   }
 
   function scroll(options) {
     const element = options.ref ? elementOf(options.ref) : null;
-    if (options.ref && (!element || !element.isConnected)) return { state: 'removed', what: labelOf(options.ref) };
+    if (options.ref && (!element || !element[$.isConnected])) return { state: 'removed', what: labelOf(options.ref) };
     if (options.ref && !options.dx && !options.dy && !options.to) {
-      element.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' });
+      element[$.scrollIntoView]({ block: 'center', inline: 'nearest', behavior: 'instant' });
       return { state: 'ok', what: labelOf(options.ref), into: true };
     }
     const start = element || deepest(innerWidth / 2, innerHeight / 2);
     const wanted = options.to ? 1 : options.dy;
     let box = scrollableOf(start, options.dx, wanted);
-    const page = document.scrollingElement || document.documentElement;
-    if (!options.ref && page.scrollHeight > innerHeight + 1) box = page;
-    const before = [box.scrollLeft, box.scrollTop];
-    if (options.to === 'top') box.scrollTo({ top: 0, behavior: 'instant' });
-    else if (options.to === 'bottom') box.scrollTo({ top: box.scrollHeight, behavior: 'instant' });
-    else box.scrollBy({ left: options.dx, top: options.dy, behavior: 'instant' });
+    const page = document[$.scrollingElement] || document[$.documentElement];
+    if (!options.ref && page[$.scrollHeight] > innerHeight + 1) box = page;
+    const before = [box[$.scrollLeft], box[$.scrollTop]];
+    if (options.to === 'top') box[$.scrollTo]({ top: 0, behavior: 'instant' });
+    else if (options.to === 'bottom') box[$.scrollTo]({ top: box[$.scrollHeight], behavior: 'instant' });
+    else box[$.scrollBy]({ left: options.dx, top: options.dy, behavior: 'instant' });
     return {
-      state: 'ok', moved: box.scrollLeft !== before[0] || box.scrollTop !== before[1], top: Math.round(box.scrollTop), height: box.scrollHeight,
-      view: box === document.scrollingElement ? innerHeight : box.clientHeight, what: box === document.scrollingElement ? 'the page' : shortly(box),
+      state: 'ok', moved: box[$.scrollLeft] !== before[0] || box[$.scrollTop] !== before[1], top: Math.round(box[$.scrollTop]), height: box[$.scrollHeight],
+      view: box === document[$.scrollingElement] ? innerHeight : box[$.clientHeight], what: box === document[$.scrollingElement] ? 'the page' : shortly(box),
     };
+  }
+
+  // Whether a place of a frame's document, which the frame's element shows, can be reached there, and where it is out here.
+  // Brings it into view.
+  async function framePlace(owner, x, y) {
+    const at = () => {
+      const box = owner[$.getBoundingClientRect]();
+      const style = getComputedStyle(owner);
+      return { x: box.left + owner[$.clientLeft] + (parseFloat(style.paddingLeft) || 0) + x, y: box.top + owner[$.clientTop] + (parseFloat(style.paddingTop) || 0) + y, cover: null };
+    };
+    const isOut = (it) => it.x < 0 || it.y < 0 || it.x >= innerWidth || it.y >= innerHeight;
+    let place = at();
+    if (isOut(place)) {
+      owner[$.scrollIntoView]({ block: 'center', inline: 'nearest', behavior: 'instant' });
+      place = at();
+      if (isOut(place)) {
+        scrollBy({ left: place.x - innerWidth / 2, top: place.y - innerHeight / 2, behavior: 'instant' });
+      }
+      // The browser has to know where frames are now.
+      await frameTick();
+      await frameTick();
+      place = at();
+    }
+    for (let it = owner; it; ) {
+      const root = it[$.getRootNode]();
+      const hit = root[$.elementFromPoint](place.x, place.y);
+      if (hit !== it) { place.cover = hit ? shortly(hit) : 'something outside the page'; break; }
+      it = root[$.host];
+    }
+    return place;
   }
 
   function boxFor(number) {
     const element = elementOf(number);
-    if (!element || !element.isConnected) return { state: 'removed', what: labelOf(number) };
-    element.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'instant' });
-    const box = element.getBoundingClientRect();
+    if (!element || !element[$.isConnected]) return { state: 'removed', what: labelOf(number) };
+    element[$.scrollIntoView]({ block: 'nearest', inline: 'nearest', behavior: 'instant' });
+    const box = element[$.getBoundingClientRect]();
     return { state: box.width && box.height ? 'ok' : 'invisible', what: labelOf(number), x: box.x, y: box.y, width: box.width, height: box.height };
   }
 
   function pageInfo() {
-    const root = document.scrollingElement || document.documentElement;
-    return { width: innerWidth, height: innerHeight, fullWidth: root ? root.scrollWidth : innerWidth, fullHeight: root ? root.scrollHeight : innerHeight, x: scrollX, y: scrollY, title: document.title };
+    const root = document[$.scrollingElement] || document[$.documentElement];
+    return { width: innerWidth, height: innerHeight, fullWidth: root ? root[$.scrollWidth] : innerWidth, fullHeight: root ? root[$.scrollHeight] : innerHeight, x: scrollX, y: scrollY, ratio: devicePixelRatio, title: document[$.title] };
   }
 
   // Resolves once the page has drawn; says whether its window is about to close.
@@ -927,7 +975,7 @@
     requestAnimationFrame(() => setTimeout(() => { clearTimeout(timer); done(); }, 0));
   });
 
-  const functions = { snapshot, find, pageText, hasText, locate, focusField, valueOf, setNative, commit, selectOptions, scroll, boxFor, pageInfo, settled, describe: (number) => shortly(elementOf(number)) };
+  const functions = { snapshot, find, pageText, hasText, locate, focusField, valueOf, setNative, commit, selectOptions, scroll, boxFor, framePlace, pageInfo, settled, describe: (number) => shortly(elementOf(number)) };
 
   // Calls a function; new elements get numbers from `start` on, which no other document of the tab has used.
   async function run(start, name, ...values) {

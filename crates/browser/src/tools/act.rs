@@ -11,7 +11,7 @@ use crate::actions::pointer::{Button, ElementPlace, Purpose};
 use crate::error::{BrowserError, Result};
 use crate::session::Turn;
 use crate::shown_text::clean;
-use crate::tools::registry::{Answer, CallScope, Registry, with_notice};
+use crate::tools::registry::{Answer, CallScope, Registry};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -115,7 +115,7 @@ async fn place(
 }
 
 pub(super) fn finish(turn: &Turn, done: &str, mark: &crate::actions::settle::Mark) -> Answer {
-    with_notice(turn.notice, turn.page.report(done, mark)).into()
+    turn.page.report(done, mark).into()
 }
 
 async fn click(scope: CallScope, it: ClickArguments) -> std::result::Result<Answer, HandlerError> {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use switchboard_builtin::kit::{HandlerContext, HandlerError, Tool, ToolOutput};
+use switchboard_builtin::kit::{HandlerContext, HandlerError, Tool};
 
 use crate::error::BrowserError;
 use crate::session::Session;
 use crate::shown_text::{clean, cut, shown};
-use crate::tools::registry::{Answer, CallScope, Questions, Registry, Step};
+use crate::tools::registry::{Answer, CallScope, Questions, Registry, Step, deliver};
 
 /// The name of the tool.
 const NAME: &str = "batch";
@@ -41,7 +41,7 @@ pub(super) fn add(registry: Registry) -> Vec<Tool> {
         let (session, steps) = (session.clone(), steps.clone());
         async move {
             let _busy = session.begin_call();
-            run(&session, &steps, it.steps).await
+            deliver(&session, run(&session, &steps, it.steps).await)
         }
     };
     let step = json!({
@@ -67,7 +67,7 @@ async fn run(
     session: &Arc<Session>,
     steps: &BTreeMap<&'static str, Step>,
     wanted: Vec<BatchStep>,
-) -> Result<ToolOutput, HandlerError> {
+) -> Result<Answer, HandlerError> {
     let count = wanted.len();
     if !(1..=MAX_STEPS).contains(&count) {
         let expected = format!("a list of 1 to {MAX_STEPS} steps");
@@ -105,5 +105,5 @@ async fn run(
             }
         }
     }
-    Ok(Answer { text: lines.join("\n"), picture }.into_output())
+    Ok(Answer { text: lines.join("\n"), picture })
 }

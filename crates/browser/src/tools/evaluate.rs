@@ -9,9 +9,9 @@ use switchboard_builtin::kit::HandlerError;
 
 use crate::actions::world::{EvaluationResult, RemoteValue, decode};
 use crate::error::BrowserError;
-use crate::shown_text::{cut, marked, shown};
+use crate::shown_text::{cut, marked};
 use crate::tools::inspect::{MAX_ANSWER, nonce};
-use crate::tools::registry::{Answer, CallScope, Registry, with_notice};
+use crate::tools::registry::{Answer, CallScope, Registry};
 
 /// How long a script may run unless a call says otherwise.
 const SCRIPT_SECONDS: f64 = 10.0;
@@ -79,8 +79,9 @@ async fn evaluate(
         Err(error) => return Err(error.into()),
     };
     if let Some(exception) = result.exception_details {
-        let message = shown(&exception.message(), 800);
-        return Err(BrowserError::Script(message).into());
+        let url = page.with(|it| it.url.clone()).unwrap_or_default();
+        let message = marked(&url, &cut(&exception.message(), 800), &nonce());
+        return Err(HandlerError::failed(format!("the script failed:\n{message}")));
     }
     page.settle(&mark).await;
     let value = written(&result.result);
@@ -90,7 +91,7 @@ async fn evaluate(
     if !happened.is_empty() {
         text += &format!("\n{}", cut(&happened.join("; "), 400));
     }
-    Ok(with_notice(turn.notice, text).into())
+    Ok(text.into())
 }
 
 /// A value as JSON.

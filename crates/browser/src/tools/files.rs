@@ -10,7 +10,8 @@ use switchboard_builtin::kit::{HandlerError, Tool};
 use crate::actions::files::{creatable, described, readable, save};
 use crate::error::{BrowserError, Result};
 use crate::page::downloads::{Download, DownloadState};
-use crate::tools::registry::{Answer, CallScope, Registry, with_notice};
+use crate::settings::BrowserSource;
+use crate::tools::registry::{Answer, CallScope, Registry};
 
 /// How long a download is waited for.
 const DOWNLOAD_SECONDS: f64 = 30.0;
@@ -74,7 +75,7 @@ async fn upload(
     let element = it.reference.as_deref().map(|it| page.element(it)).transpose()?;
     let done = page.upload(element.as_ref(), &files).await?;
     page.settle(&mark).await;
-    Ok(with_notice(turn.notice, page.report(&done, &mark)).into())
+    Ok(page.report(&done, &mark).into())
 }
 
 async fn downloads(
@@ -125,7 +126,7 @@ async fn downloads(
         lines.push("no downloads".to_owned());
     }
     drop(state);
-    Ok(with_notice(visit.notice, lines.join("\n")).into())
+    Ok(lines.join("\n").into())
 }
 
 async fn save_download(
@@ -144,7 +145,12 @@ async fn save_download(
         let to = creatable(&path, &folders)?;
         let gone = || BrowserError::File {
             path: download.suggested_name.clone().into(),
-            reason: "the file is gone".to_owned(),
+            reason: match session.settings.source {
+                BrowserSource::Endpoint(_) => {
+                    "it is where the user's browser keeps its downloads".to_owned()
+                }
+                BrowserSource::Own { .. } => "the file is gone".to_owned(),
+            },
         };
         let from = session.download_path(&download.guid).ok_or_else(gone)?;
         let bytes = save(&from, &to)?;

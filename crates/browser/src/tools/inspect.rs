@@ -13,7 +13,7 @@ use crate::error::{BrowserError, Result};
 use crate::page::console::ConsoleLevel;
 use crate::page::network::{Request, RequestOutcome};
 use crate::shown_text::{cut, marked, shown};
-use crate::tools::redaction::{is_secret, redacted, safe_url};
+use crate::tools::redaction::{is_secret, redacted, safe_header, safe_url};
 use crate::tools::registry::{Answer, CallScope, Registry};
 
 /// How many messages or requests are returned unless a call says otherwise, and at most.
@@ -166,8 +166,11 @@ async fn one_request(page: &Page, number: u64) -> Result<String> {
             {
                 head += &format!("\n{title} headers:");
                 for (name, value) in headers {
-                    let value =
-                        if is_secret(name) { "REDACTED".to_owned() } else { shown(value, 300) };
+                    let value = if is_secret(name) {
+                        "REDACTED".to_owned()
+                    } else {
+                        shown(&safe_header(value), 300)
+                    };
                     head += &format!("\n  {}: {value}", shown(name, 80));
                 }
             }

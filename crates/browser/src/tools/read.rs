@@ -13,7 +13,7 @@ use crate::actions::waiting::WaitCondition;
 use crate::error::BrowserError;
 use crate::shown_text::marked;
 use crate::tools::inspect::nonce;
-use crate::tools::registry::{Answer, CallScope, Registry, with_notice};
+use crate::tools::registry::{Answer, CallScope, Registry};
 
 /// How much text a call of page_text returns unless it says otherwise.
 const DEFAULT_TEXT: usize = 12_000;
@@ -145,10 +145,10 @@ async fn read_page(scope: CallScope, it: ReadArguments) -> Result<Answer, Handle
         // What is in a frame is read as a page of its own.
         if let Ok(frame) = page.frame_of(&element).await {
             let text = page.read_inner(&frame, &options).await?;
-            return Ok(with_notice(turn.notice, text).into());
+            return Ok(text.into());
         }
     }
-    Ok(with_notice(turn.notice, page.read(&options).await?).into())
+    Ok(page.read(&options).await?.into())
 }
 
 async fn page_text(scope: CallScope, it: TextArguments) -> Result<Answer, HandlerError> {
@@ -169,7 +169,7 @@ async fn page_text(scope: CallScope, it: TextArguments) -> Result<Answer, Handle
     } else if text.part == "main" {
         answer += "\nThis is the main part; whole=true returns everything.";
     }
-    Ok(with_notice(turn.notice, answer).into())
+    Ok(answer.into())
 }
 
 async fn find(scope: CallScope, it: FindArguments) -> Result<Answer, HandlerError> {
@@ -189,7 +189,7 @@ async fn find(scope: CallScope, it: FindArguments) -> Result<Answer, HandlerErro
         root,
         limit: it.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS),
     };
-    Ok(with_notice(turn.notice, page.find(&options).await?).into())
+    Ok(page.find(&options).await?.into())
 }
 
 async fn screenshot(scope: CallScope, it: ScreenshotArguments) -> Result<Answer, HandlerError> {
@@ -207,7 +207,7 @@ async fn screenshot(scope: CallScope, it: ScreenshotArguments) -> Result<Answer,
         return Err(BrowserError::Argument { name: "scale", expected }.into());
     }
     let picture = page.picture(&area, it.format.unwrap_or_default(), scale).await?;
-    let text = with_notice(turn.notice, picture.description.clone());
+    let text = picture.description.clone();
     Ok(Answer { text, picture: Some(picture) })
 }
 

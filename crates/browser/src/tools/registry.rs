@@ -96,17 +96,29 @@ impl Registry {
                 let _busy = session.begin_call();
                 let scope =
                     CallScope { session: session.clone(), asking: Questions::User(context) };
-                Ok(work(scope, arguments).await?.into_output())
+                deliver(&session, work(scope, arguments).await)
             }
         };
         self.tools.push(annotate(Tool::typed(name, description, call)));
     }
 }
 
-/// Puts what the model has to know first before an answer.
-pub(crate) fn with_notice(notice: Option<&'static str>, text: String) -> String {
-    match notice {
+/// The answer of a call, after what the model has to know first.
+pub(super) fn deliver(
+    session: &Session,
+    answer: Result<Answer, HandlerError>,
+) -> Result<ToolOutput, HandlerError> {
+    let with_notice = |text: &str| match session.take_notice() {
         Some(notice) => format!("note: {notice}. {text}"),
-        None => text,
+        None => text.to_owned(),
+    };
+    match answer {
+        Ok(Answer { text, picture }) => {
+            Ok(Answer { text: with_notice(&text), picture }.into_output())
+        }
+        Err(error) => Err(match error.message() {
+            Some(message) => HandlerError::failed(with_notice(message)),
+            None => error,
+        }),
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{BrowserError, Result};
 use crate::page::tab::TabHealth;
 use crate::reach::guard::{ReachError, ReachGuard};
 use crate::shown_text::{cut, quoted, shown};
-use crate::tools::registry::{Answer, CallScope, Questions, Registry, with_notice};
+use crate::tools::registry::{Answer, CallScope, Questions, Registry};
 
 /// How long a page may take unless the call says otherwise, and at most.
 const NAVIGATION_SECONDS: f64 = 30.0;
@@ -105,7 +105,7 @@ async fn tabs(scope: CallScope, it: TabsArguments) -> std::result::Result<Answer
                 find_foreign(&visit.browser, &visit.context).await?;
             }
             refresh_titles(&visit).await;
-            Ok(with_notice(visit.notice, list(&visit.context)).into())
+            Ok(list(&visit.context).into())
         }
         TabAction::New => {
             let url = match &it.url {
@@ -119,7 +119,7 @@ async fn tabs(scope: CallScope, it: TabsArguments) -> std::result::Result<Answer
                 Some(url) => page.go(&Destination::Url(url), seconds(None)?).await?,
                 None => format!("tab {tab}: about:blank"),
             };
-            Ok(with_notice(visit.notice, text).into())
+            Ok(text.into())
         }
         TabAction::Select => {
             let number = it.tab.ok_or_else(needed)?;
@@ -245,7 +245,7 @@ async fn navigate(
         return Err(turn.page.dialog_error(&dialog).into());
     }
     let text = turn.page.go(&destination, limit).await?;
-    Ok(with_notice(turn.notice, text).into())
+    Ok(text.into())
 }
 
 /// A time limit from seconds.

@@ -93,6 +93,47 @@ async fn frames_of_other_sites_are_read_and_used(setup: Setup, site: Site) {
     browser.shut_down().await;
 }
 
+/// A frame over another one gets no click that is meant for that one.
+async fn frames_over_frames_are_noticed(mut setup: Setup, program: &str) {
+    let frame = "position:absolute;left:20px;top:900px;width:300px;height:200px";
+    let site = Site::new(&[
+        (
+            "/",
+            html(&format!(
+                "<title>Two</title><iframe title=Pay src='http://pay.localhost:{{port}}/pay' style='{frame}'></iframe>
+                 <iframe title=Ad id=ad src='http://ad.localhost:{{port}}/ad' style='{frame};opacity:.01'></iframe><div style='height:3000px'></div>"
+            )),
+        ),
+        ("/pay", html("<body style='margin:0'><button style='width:300px;height:200px' onclick=\"this.textContent='paid'\">Pay now</button>")),
+        ("/ad", html("<body style='margin:0' onclick=\"document.title='stolen'\">ad")),
+    ]);
+    setup.settings.reach = Setup::new(&site).settings.reach;
+    let program = Some(PathBuf::from(program));
+    setup.settings.source = BrowserSource::Own { window: Window::Headless, profile: None, program };
+    let browser = setup.open().await;
+    browser.go(&site.url("/")).await;
+    browser.text("wait_for", json!({"text": "Pay now"})).await;
+    let pay = browser.find("button", "Pay now").await;
+    let error = browser.error("click", json!({"ref": pay})).await;
+    assert!(error.contains("is covered by iframe#ad e"), "{error}");
+    browser.evaluate("document.getElementById('ad').remove()").await;
+    browser.text("click", json!({"ref": pay})).await;
+    browser.text("wait_for", json!({"text": "paid"})).await;
+    browser.shut_down().await;
+}
+
+#[tokio::test]
+async fn frames_over_frames_are_noticed_in_the_small_browser() {
+    let site = site();
+    frames_over_frames_are_noticed(Setup::new(&site), "/usr/bin/chromium-headless-shell").await;
+}
+
+#[tokio::test]
+async fn frames_over_frames_are_noticed_where_they_have_processes_of_their_own() {
+    let site = site();
+    frames_over_frames_are_noticed(Setup::new(&site), "/usr/bin/chromium").await;
+}
+
 #[tokio::test]
 async fn frames_of_other_sites_work_in_the_small_browser() {
     let site = site();

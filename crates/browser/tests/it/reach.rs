@@ -113,6 +113,11 @@ async fn other_origins_need_an_answer(era: Era) {
     let list = browser.text("wait_for", json!({"seconds": 0.5})).await;
     let place = browser.text("tabs", json!({"action": "list"})).await;
     assert!(place.contains(&site.url("/")), "{list} {place}");
+    // Nor can a frame of it.
+    let frame = "document.body.append(Object.assign(document.createElement('iframe'),{src:'http://framed.example/y'})); 1";
+    let told = browser.text("evaluate", json!({"script": frame})).await
+        + &browser.text("wait_for", json!({"seconds": 0.5})).await;
+    assert!(told.contains("stopped: a frame with http://framed.example/y, outside"), "{told}");
     // An allowed one is not asked about again; it fails later, because it does not exist.
     browser.user_answers(json!({"action": "accept", "content": {"allow": true}}));
     let count = browser.asked().len();

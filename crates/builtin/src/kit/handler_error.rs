@@ -31,6 +31,19 @@ pub(crate) enum HandlerErrorKind {
     InputRequired { key: String, request: Json },
 }
 
+impl HandlerError {
+    /// The message that the model reads, if the call failed.
+    pub fn message(&self) -> Option<&str> {
+        match &self.0 {
+            HandlerErrorKind::Failed(message) => Some(message),
+            HandlerErrorKind::InvalidParams(_)
+            | HandlerErrorKind::ResourceNotFound(_)
+            | HandlerErrorKind::MissingCapability(_)
+            | HandlerErrorKind::InputRequired { .. } => None,
+        }
+    }
+}
+
 impl std::fmt::Display for HandlerError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {

@@ -23,6 +23,9 @@ const DISPLAY_KEYS: &str = "XAUTHORITY";
 const PROXIES: [&str; 6] =
     ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "http_proxy", "HTTP_PROXY"];
 
+/// Variables that name the hosts that are reached without it.
+const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+
 /// The server under all of its names, unless an administrator forbids it. Their clients share one browser.
 pub fn in_process(invocation: &Invocation) -> Result<BTreeMap<String, InProcessServer>, Failure> {
     if invocation.providers().browser.managed.is_forbidden {
@@ -31,7 +34,8 @@ pub fn in_process(invocation: &Invocation) -> Result<BTreeMap<String, InProcessS
     let settings = settings(invocation)?;
     let server = InProcessServer::new(move |transport| {
         switchboard_browser::serve(settings.clone(), transport)
-    });
+    })
+    .per_client();
     let names = std::iter::once(NAME).chain(ALIASES);
     Ok(names.map(|it| (it.to_owned(), server.clone())).collect())
 }
@@ -71,7 +75,12 @@ pub fn settings(invocation: &Invocation) -> Result<BrowserSettings, Failure> {
     });
     settings.watchdog = subprocess::watchdog_program();
     let proxy = PROXIES.iter().find_map(|it| env.variables.get(*it).filter(|it| !it.is_empty()));
-    settings.proxy = proxy.and_then(|it| UpstreamProxy::parse(it));
+    let exceptions = NO_PROXY.iter().find_map(|it| env.variables.get(*it));
+    let exceptions = exceptions.map(String::as_str).unwrap_or_default();
+    settings.proxy = match exceptions.trim() {
+        "*" => None,
+        _ => proxy.and_then(|it| UpstreamProxy::parse(it)).map(|it| it.except(exceptions)),
+    };
     Ok(settings)
 }
 

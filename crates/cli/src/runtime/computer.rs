@@ -23,6 +23,7 @@ const DISPLAY_KEYS: &str = "XAUTHORITY";
 pub fn in_process(invocation: &Invocation) -> InProcessServer {
     let settings = settings(invocation);
     InProcessServer::new(move |transport| switchboard_computer::serve(settings.clone(), transport))
+        .per_client()
 }
 
 /// The X display, or why there is none.

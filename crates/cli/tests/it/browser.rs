@@ -2,11 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::json;
-use testkit::Sandbox;
+use testkit::model_service::Reply;
+use testkit::{Sandbox, Size, Terminal};
 
+use crate::sdk_frames::{Frames, with_model};
 use crate::support::{USER, program, scene};
 
 /// A site of one page, on a port of this machine.
@@ -148,6 +151,125 @@ fn a_setting_gives_every_command_the_browser_and_its_limits() {
     let ran = scene.swb(&["tools", "browser"]);
     assert_ne!(ran.code, 0);
     assert!(ran.to_snapshot().contains("`a b` is not an origin"), "{}", ran.to_snapshot());
+}
+
+#[test]
+fn a_prompt_a_program_and_a_conversation_use_the_browser_without_a_question() {
+    let port = site();
+    let url = format!("http://127.0.0.1:{port}/said");
+    let navigate = || crate::sdk_frames::call("t1", "mcp__browser__navigate", &json!({"url": url}));
+    let path = std::env::var("PATH").expect("a path");
+    let origins = format!("--browser-origins=127.0.0.1:{port}");
+    // A prompt.
+    let (mut scene, service) = with_model([navigate(), Reply::text("done")]);
+    scene.set_env("PATH", &path);
+    let ran = scene.swb(&["-p", "open it", "--browser", &origins]);
+    assert_eq!(ran.expect_success(), "done\n");
+    let sent = service.request_body(1)["messages"].to_string();
+    assert!(sent.contains("Site /said"), "{sent}");
+    // A program, where only a setting asks for the browser.
+    let (mut scene, service) = with_model([navigate(), Reply::text("done")]);
+    scene.set_env("PATH", &path);
+    let settings = json!({"browser": {"enabled": true, "origins": [format!("127.0.0.1:{port}")]}});
+    scene.write(USER, &settings.to_string());
+    let mut session = Frames::start(&scene, &[]);
+    session.initialize(json!({}));
+    session.wait_for_server("browser connected");
+    session.say("open it");
+    session.until(|it| it["type"] == "result");
+    let sent = service.request_body(1)["messages"].to_string();
+    assert!(sent.contains("Site /said"), "{sent}");
+    session.finish();
+    // A conversation.
+    let scene = browser_scene();
+    let mut command = scene.command(&scene.project(), &["--browser", &origins]);
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+    let mut terminal = Terminal::with_size(&command, Size::STANDARD);
+    terminal.wait_for_screen("1/1 server");
+    terminal
+        .send_keys(&format!("/call mcp__browser__navigate url={url}\r"))
+        .wait_for_screen("\"Site /said\" (200)");
+}
+
+#[test]
+fn a_profile_keeps_cookies_and_a_running_browser_is_used() {
+    let (scene, port) = (browser_scene(), site());
+    let origins = format!("--browser-origins=127.0.0.1:{port}");
+    let url = format!("url=http://127.0.0.1:{port}/");
+    let navigate = |options: &[&str]| {
+        let call = ["call", "mcp__browser__navigate", &url, "--browser", &origins];
+        scene.swb(&[&call[..], options].concat())
+    };
+    let ran = navigate(&["--browser-profile", "work"]);
+    assert!(ran.expect_success().contains("\"Site /\" (200)"), "{}", ran.to_snapshot());
+    let profile = scene.path("~/.local/share/switchboard/browser/profiles/work");
+    assert!(profile.is_dir(), "{}", profile.display());
+    let ran = navigate(&["--browser-profile", "../work"]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.to_snapshot().contains("is not the name of a profile"), "{}", ran.to_snapshot());
+    let ran = navigate(&["--cdp-endpoint", "http://127.0.0.1:1"]);
+    assert_ne!(ran.code, 0);
+    assert!(
+        ran.to_snapshot().contains("no browser answers at http://127.0.0.1:1"),
+        "{}",
+        ran.to_snapshot()
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut program = Command::new("setpriv");
+    program.args(["--pdeathsig", "KILL", "chromium-headless-shell", "--headless", "--no-sandbox"]);
+    program.args(["--disable-gpu", "--remote-debugging-port=0"]);
+    program.arg(format!("--user-data-dir={}", folder.path().display()));
+    let mut running =
+        program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a browser");
+    let stderr = BufReader::new(running.stderr.take().expect("it is piped"));
+    let line = stderr.lines().map_while(Result::ok).find(|it| it.contains("DevTools listening on"));
+    let socket = line.expect("an address").split(' ').next_back().expect("an address").to_owned();
+    let ran = navigate(&["--cdp-endpoint", &socket]);
+    assert!(ran.expect_success().contains("\"Site /\" (200)"), "{}", ran.to_snapshot());
+    assert!(running.try_wait().expect("a state").is_none(), "it still runs");
+    running.kill().expect("it runs");
+    running.wait().expect("it ends");
+}
+
+#[test]
+fn what_an_administrator_sets_holds_against_options() {
+    let (scene, port) = (browser_scene(), site());
+    let managed = |browser: serde_json::Value| {
+        scene.write("managed/managed-settings.json", &json!({"browser": browser}).to_string());
+    };
+    let url = format!("url=http://127.0.0.1:{port}/");
+    let origins = format!("--browser-origins=127.0.0.1:{port}");
+    let navigate = || scene.swb(&["call", "mcp__browser__navigate", &url, "--browser", &origins]);
+    managed(json!({"enabled": false}));
+    let ran = navigate();
+    assert_ne!(ran.code, 0, "{}", ran.to_snapshot());
+    assert!(!ran.to_snapshot().contains("Site /"), "{}", ran.to_snapshot());
+    managed(json!({"origins": ["example.org"], "scripts": false}));
+    let ran = navigate();
+    assert_ne!(ran.code, 0, "{}", ran.to_snapshot());
+    assert!(ran.to_snapshot().contains("the user has not allowed it"), "{}", ran.to_snapshot());
+    let tools = scene.swb(&["tools", "browser", "--browser"]);
+    assert!(tools.expect_success().contains("navigate"), "{}", tools.to_snapshot());
+    assert!(!tools.stdout.contains("evaluate"), "{}", tools.to_snapshot());
+}
+
+#[test]
+fn an_entry_with_the_other_name_adds_the_server_without_its_permissions() {
+    let (scene, port) = (browser_scene(), site());
+    let entry =
+        r#"{"mcpServers": {"claude-in-chrome": {"type": "sdk", "name": "claude-in-chrome"}}}"#;
+    let origins = format!("--browser-origins=127.0.0.1:{port}");
+    let url = format!("url=http://127.0.0.1:{port}/");
+    scene.write(USER, &json!({"browser": {"origins": [format!("127.0.0.1:{port}")]}}).to_string());
+    let call = |more: &[&str]| {
+        let call = ["--mcp-config", entry, "call", "mcp__claude-in-chrome__navigate", &url];
+        scene.swb(&[&call[..], more].concat())
+    };
+    let ran = call(&[]);
+    assert_ne!(ran.code, 0, "{}", ran.to_snapshot());
+    assert!(ran.to_snapshot().contains("no matching rule"), "{origins} {}", ran.to_snapshot());
+    let ran = call(&["--mode", "bypass"]);
+    assert!(ran.expect_success().contains("\"Site /\" (200)"), "{}", ran.to_snapshot());
 }
 
 #[test]

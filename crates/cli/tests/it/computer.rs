@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use testkit::{Sandbox, Size, Terminal};
 
-use crate::support::scene;
+use crate::support::{USER, scene};
 
 /// A virtual screen, which ends with the value or with the test.
 struct VirtualScreen {
@@ -112,6 +112,26 @@ fn a_command_lists_the_tools_of_a_configured_server_but_calls_none() {
         all.contains("works only in an interactive session: this command has no user"),
         "{all}"
     );
+}
+
+#[test]
+fn rules_hold_for_each_action_of_a_batch() {
+    let scene = scene();
+    scene.write(USER, r#"{"permissions": {"deny": ["mcp__computer__type"]}}"#);
+    let call = |tool: &str, arguments: serde_json::Value| {
+        let actions = format!(
+            "actions:={}",
+            serde_json::json!([{"tool": "wait", "arguments": {"seconds": 0.1}}, {"tool": tool, "arguments": arguments}])
+        );
+        let name = "mcp__computer__computer_batch";
+        let ran = scene.swb(&["--mcp-config", ENTRY, "call", name, &actions, "--mode", "bypass"]);
+        assert_ne!(ran.code, 0);
+        ran.to_snapshot()
+    };
+    let denied = call("type", serde_json::json!({"text": "x"}));
+    assert!(denied.contains("deny rule `mcp__computer__type`"), "{denied}");
+    let reached = call("key", serde_json::json!({"keys": "a"}));
+    assert!(reached.contains("works only in an interactive session"), "{reached}");
 }
 
 #[test]

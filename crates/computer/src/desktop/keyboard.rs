@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use x11rb::protocol::xproto::{ConnectionExt as _, KeyButMask};
+use x11rb::CURRENT_TIME;
+use x11rb::protocol::xproto::{ConnectionExt as _, GrabMode, GrabStatus, KeyButMask};
+use x11rb::wrapper::ConnectionExt as _;
 
 use crate::desktop::pointer::modifier_codes;
 use crate::desktop::{Desktop, Performance};
@@ -54,6 +56,23 @@ impl Desktop {
         Ok(focus)
     }
 
+    /// Fails if another program has grabbed the keyboard: it, and not the window with the focus, would get the keys.
+    fn check_not_grabbed(&self) -> Result<()> {
+        let connection = &self.display.connection;
+        let mode = GrabMode::ASYNC;
+        let grab = connection
+            .grab_keyboard(false, self.display.root, CURRENT_TIME, mode, mode)?
+            .reply()?;
+        match grab.status {
+            GrabStatus::SUCCESS => {
+                connection.ungrab_keyboard(CURRENT_TIME)?;
+                connection.sync()?;
+                Ok(())
+            }
+            _ => Err(ComputerError::KeyboardGrabbed),
+        }
+    }
+
     /// Presses a key with what it needs, if the focus is still where it was.
     fn tap_in_focus(
         &self,
@@ -100,6 +119,7 @@ impl Performance<'_> {
         let symbols: Vec<u32> = text.chars().map(symbol).collect::<Result<_>>()?;
         self.await_focus()?;
         let focus = self.desktop.checked_focus(self.grants)?;
+        self.desktop.check_not_grabbed()?;
         let state = self.desktop.keyboard_state()?;
         if state.caps_lock == CapsLock::On {
             self.desktop.tap_caps_lock()?;
@@ -247,6 +267,7 @@ impl Performance<'_> {
     /// The window that keys will go to, once it has the focus.
     fn key_focus(&mut self, chords: &[Chord]) -> Result<Option<Focus>> {
         self.await_focus()?;
+        self.desktop.check_not_grabbed()?;
         self.desktop.keyboard_state()?;
         self.key_focus_now(chords)
     }

@@ -8,11 +8,12 @@ use x11rb::wrapper::ConnectionExt as _;
 use crate::action::{Button, Direction, Place};
 use crate::desktop::{Desktop, Performance};
 use crate::error::{ComputerError, Result};
-use crate::grants::Grants;
+use crate::grants::{Ability, Grants};
 use crate::picture::pictures::Picture;
 use crate::shown_text::quoted;
 use crate::x11::injector::{Injector, InputElement};
 use crate::x11::key_map::KeyMap;
+use crate::x11::key_names::{ALT, SUPER};
 use crate::x11::windows::Owner;
 
 /// A drag moves in steps, so that programs notice it.
@@ -36,6 +37,24 @@ impl Desktop {
         Ok(owner)
     }
 
+    /// Releases the left button where the pointer is, if that is granted; otherwise where it was pressed.
+    fn release_at_pointer(&mut self, grants: &Grants) -> Result<()> {
+        let left = InputElement::Button(1);
+        let target = {
+            let _others_wait = self.display.grab_server()?;
+            let place = self.display.pointer()?;
+            let target = self.checked_target(grants, place, None);
+            let mut injector = Injector::new(&self.display, &self.watch, Vec::new());
+            if target.is_err() {
+                injector.move_to(self.held_since.1)?;
+            }
+            injector.release(left)?;
+            target
+        };
+        self.held.retain(|it| *it != left);
+        target.map(drop)
+    }
+
     /// The place on the screen, and the picture it was taken from.
     fn resolve(&self, place: Place) -> Result<((i32, i32), Picture)> {
         let picture = self.pictures.find(place.picture)?;
@@ -50,6 +69,7 @@ impl Performance<'_> {
         (button, count): (Button, u8),
         modifiers: &[u32],
     ) -> Result<String> {
+        self.check_click_reach(modifiers)?;
         let desktop = &mut *self.desktop;
         let (at, picture) = desktop.resolve(place)?;
         let codes = modifier_codes(desktop, modifiers)?;
@@ -174,10 +194,12 @@ impl Performance<'_> {
                 expected: "up; call left_mouse_up first".to_owned(),
             });
         }
+        let user_count = self.user_count;
         let owner = {
             let _others_wait = desktop.display.grab_server()?;
             let place = desktop.display.pointer()?;
             let owner = desktop.checked_target(self.grants, place, None)?;
+            desktop.held_since = (user_count, place);
             let mut injector = Injector::new(&desktop.display, &desktop.watch, Vec::new());
             injector.press(left)?;
             desktop.held.extend(injector.keep());
@@ -195,9 +217,20 @@ impl Performance<'_> {
                 expected: "down; call left_mouse_down first".to_owned(),
             });
         }
+        let target = desktop.release_at_pointer(self.grants);
         desktop.release_held();
+        target?;
         self.check_user(|| "the button was released".to_owned())?;
         Ok("the left button is up".to_owned())
+    }
+
+    /// Fails if window managers act on a click with these modifiers and that is not granted.
+    fn check_click_reach(&self, modifiers: &[u32]) -> Result<()> {
+        let acts_on_desktop = modifiers.iter().any(|it| [ALT, SUPER].contains(it));
+        match acts_on_desktop && !self.grants.has_ability(Ability::SystemKeys) {
+            true => Err(ComputerError::SystemKeys { keys: "a click with alt or super".to_owned() }),
+            false => Ok(()),
+        }
     }
 }
 

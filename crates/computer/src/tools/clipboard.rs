@@ -33,6 +33,9 @@ fn read(session: &Arc<Session>) -> Tool {
                 if !work.grants.has_ability(Ability::ReadClipboard) {
                     return Err(ComputerError::ClipboardNotGranted("read"));
                 }
+                if work.desktop.is_stopped()? {
+                    return Err(ComputerError::StillStopped);
+                }
                 work.desktop.clipboard.read()
             };
             Ok(ToolOutput::text(session.run(context, Precondition::Access, read).await?))
@@ -49,6 +52,9 @@ fn write(session: &Arc<Session>) -> Tool {
             let write = move |work: &mut Work<'_>| {
                 if !work.grants.has_ability(Ability::WriteClipboard) {
                     return Err(ComputerError::ClipboardNotGranted("written"));
+                }
+                if work.desktop.is_stopped()? {
+                    return Err(ComputerError::StillStopped);
                 }
                 work.desktop.clipboard.write(&it.text)?;
                 Ok(format!("the clipboard has {} characters", it.text.chars().count()))

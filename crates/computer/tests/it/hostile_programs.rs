@@ -10,7 +10,7 @@ use serde_json::json;
 use switchboard_computer::{ComputerSettings, Multiplexer};
 use switchboard_wire::protocol::era::Era;
 use x11rb::connection::Connection as _;
-use x11rb::protocol::xproto::ConnectionExt as _;
+use x11rb::protocol::xproto::{ConnectionExt as _, GrabMode, GrabStatus};
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
@@ -60,7 +60,7 @@ async fn a_window_that_comes_and_goes_is_in_no_picture() {
     is_over.store(true, Ordering::Relaxed);
     let changes = flicker.join().expect("it ends");
     assert!(
-        changes > 0 && with + without == 150,
+        changes > 0 && with > 0 && without > 0,
         "{changes} changes: {with} with, {without} without"
     );
     computer.shut_down().await;
@@ -159,4 +159,71 @@ async fn inside_a_multiplexer_the_terminals_of_its_clients_are_our_own() {
     let alone = type_into(Multiplexer::Absent, multiplexed).await;
     assert_eq!(alone[1], "typed 1 characters in \"Mux\"");
     terminal.wait_for("yy");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_not_sent_to_a_program_that_has_grabbed_the_keyboard() {
+    let mut screen = Screen::new();
+    let terminal = screen.terminal();
+    let computer = Computer::with_access(&screen, &["XTerm"]).await;
+    computer.look().await;
+    let locker = RustConnection::connect(Some(&screen.display)).expect("a connection").0;
+    let (mode, now) = (GrabMode::ASYNC, x11rb::CURRENT_TIME);
+    let grab = locker.grab_keyboard(false, screen.root, now, mode, mode).expect("a request");
+    assert_eq!(grab.reply().expect("a reply").status, GrabStatus::SUCCESS);
+    for (tool, arguments) in [
+        ("type", json!({"text": "secret"})),
+        ("key", json!({"keys": "a"})),
+        ("hold_key", json!({"keys": "a", "seconds": 0.1})),
+    ] {
+        let error = computer.error(tool, arguments).await;
+        assert!(error.starts_with("another program has grabbed the keyboard"), "{tool}: {error}");
+    }
+    locker.ungrab_keyboard(now).expect("a request");
+    locker.sync().expect("a reply");
+    computer.text("type", json!({"text": "b"})).await;
+    terminal.wait_for("b");
+    assert!(!terminal.text().contains('s'), "{}", terminal.text());
+    computer.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_button_is_not_released_over_a_window_that_came_meanwhile() {
+    let screen = Screen::new();
+    let _from = unmanaged(&screen, "From", [100, 100, 500, 300], RED);
+    let computer = Computer::with_access(&screen, &["From"]).await;
+    computer.look().await;
+    computer.text("mouse_move", json!({"coordinate": [150, 150]})).await;
+    computer.text("left_mouse_down", json!({})).await;
+    computer.text("mouse_move", json!({"coordinate": [300, 200]})).await;
+    let secret = unmanaged(&screen, "Secret", [250, 150, 100, 100], BLUE);
+    secret.input();
+    let error = computer.error("left_mouse_up", json!({})).await;
+    assert!(error.contains("belongs to \"Secret\""), "{error}");
+    assert_eq!(pointer(&screen), (150, 150), "it was released where it was pressed");
+    let mask = screen.connection.query_pointer(screen.root).expect("a request");
+    assert_eq!(u16::from(mask.reply().expect("a reply").mask) & 0x100, 0, "no button is down");
+    computer.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_click_that_window_managers_act_on_needs_the_keys_of_the_desktop() {
+    let screen = Screen::new();
+    let target = unmanaged(&screen, "Target", [100, 100, 300, 200], RED);
+    let computer = Computer::new(&screen).await;
+    let request = json!({"applications": ["Target"], "reason": "a test"});
+    computer.text("request_access", request).await;
+    computer.look().await;
+    for modifiers in ["alt", "super", "ctrl+alt"] {
+        let click = json!({"coordinate": [150, 150], "modifiers": modifiers});
+        let error = computer.error("left_click", click).await;
+        assert!(error.starts_with("a click with alt or super"), "{error}");
+    }
+    assert_eq!(target.input(), "");
+    let click = json!({"coordinate": [150, 150], "modifiers": "ctrl"});
+    computer.text("left_click", click).await;
+    computer.grant(json!({"applications": ["Target"], "system_keys": true})).await;
+    let click = json!({"coordinate": [150, 150], "modifiers": "alt"});
+    computer.text("left_click", click).await;
+    computer.shut_down().await;
 }

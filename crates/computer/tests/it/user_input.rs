@@ -1,11 +1,14 @@
 //! The user always wins: their keys and movements stop an action, and make pictures old.
 
 use serde_json::json;
+use switchboard_wire::protocol::era::Era;
 use testkit::processes::wait_until;
+use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::computer::{Computer, settings};
 use crate::keyboard::after_user;
 use crate::screen::{Screen, TIMEOUT};
+use crate::test_window::{Frame, TestWindow};
 
 const STOPPED: &str = "the user pressed Escape or used the pointer or keyboard during an action, so all control is stopped";
 const STILL_STOPPED: &str = "control is stopped because the user took over";
@@ -13,7 +16,10 @@ const STILL_STOPPED: &str = "control is stopped because the user took over";
 async fn typing_is_stopped_by(arguments: &'static [&'static str]) {
     let mut screen = Screen::new();
     let terminal = screen.terminal();
-    let computer = Computer::with_access(&screen, &["XTerm"]).await;
+    let computer = Computer::new(&screen).await;
+    let clipboard =
+        json!({"applications": ["XTerm"], "clipboard_read": true, "clipboard_write": true});
+    computer.grant(clipboard).await;
     let text = "x".repeat(4000);
     let typing = computer.call("type", json!({"text": text}));
     let user = tokio::task::spawn_blocking(move || {
@@ -38,8 +44,15 @@ async fn typing_is_stopped_by(arguments: &'static [&'static str]) {
         let error = computer.error(tool, arguments).await;
         assert!(error.starts_with(STILL_STOPPED), "{error}");
     }
-    let error = computer.error("open_application", json!({"name": "x"})).await;
-    assert!(error.starts_with(STILL_STOPPED), "{error}");
+    let text = json!({"text": "x"});
+    for (tool, arguments) in [
+        ("open_application", json!({"name": "x"})),
+        ("read_clipboard", json!({})),
+        ("write_clipboard", text),
+    ] {
+        let error = computer.error(tool, arguments).await;
+        assert!(error.starts_with(STILL_STOPPED), "{tool}: {error}");
+    }
     computer.grant(json!({"applications": ["XTerm"]})).await;
     assert_eq!(computer.asked().len(), 2, "the user is asked again");
     let text = after_user(&computer, "type", json!({"text": "z"})).await;
@@ -116,12 +129,58 @@ async fn what_the_user_types_into_the_own_terminal_disturbs_nothing() {
     let terminal = screen.terminal();
     let own = settings(&screen);
     let own = switchboard_computer::ComputerSettings { own_processes: vec![terminal.pid], ..own };
-    let computer = Computer::with_settings(own, switchboard_wire::protocol::era::Era::Legacy).await;
+    let computer = Computer::with_settings(own, Era::Legacy).await;
     computer.grant(json!({"applications": ["zenity"]})).await;
     screen.user(&["key", "y", "Return"]);
     terminal.wait_for("y\n");
     computer.text("focus_window", json!({"window": entry.window})).await;
     computer.text("type", json!({"text": "typed\n"})).await;
     assert_eq!(entry.result(), "typed");
+    computer.shut_down().await;
+}
+
+/// The buttons that are down, as bits of the pointer's mask.
+fn buttons(screen: &Screen) -> u16 {
+    let pointer = screen.connection.query_pointer(screen.root).expect("a request");
+    u16::from(pointer.reply().expect("a reply").mask) & 0x1f00
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_button_that_is_held_is_released_as_soon_as_the_user_moves() {
+    let screen = Screen::new();
+    let area = [100, 100, 300, 200];
+    let _window = TestWindow::show(&screen, ("Target", "x"), area, (Frame::Unmanaged, 0));
+    let computer = Computer::with_access(&screen, &["Target"]).await;
+    computer.look().await;
+    computer.text("mouse_move", json!({"coordinate": [150, 150]})).await;
+    computer.text("left_mouse_down", json!({})).await;
+    assert_eq!(buttons(&screen), 0x100);
+    screen.user(&["mousemove_relative", "5", "5"]);
+    // Without another call of the model.
+    let released = || (buttons(&screen) == 0).then_some(());
+    wait_until(TIMEOUT, "the button is released", released);
+    computer.shut_down().await;
+}
+
+#[tokio::test]
+async fn what_is_granted_is_listed_while_an_action_works() {
+    let screen = Screen::new();
+    let computer = Computer::with_settings(settings(&screen), Era::Legacy).await;
+    computer.grant(json!({"applications": ["desktop"]})).await;
+    let mut lists = 0;
+    {
+        let mut waiting = std::pin::pin!(computer.text("wait", json!({"seconds": 2})));
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut waiting => break,
+                text = computer.text("list_granted_applications", json!({})) => {
+                    assert!(text.starts_with("granted: the desktop"), "{text}");
+                    lists += 1;
+                }
+            }
+        }
+    }
+    assert!(lists > 20, "{lists}");
     computer.shut_down().await;
 }

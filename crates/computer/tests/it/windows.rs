@@ -102,6 +102,8 @@ async fn a_granted_application_is_opened_and_goes_on_after_the_session() {
     assert_eq!(title.trim(), "a b");
     let error = computer.error("open_application", json!({"name": "Top"})).await;
     assert_eq!(error, "Top cannot be started: it has no installed program to start");
+    let error = computer.error("open_application", json!({"name": "Broken"})).await;
+    assert_eq!(error, "Broken cannot be started: it has no installed program to start");
     let error = computer.error("open_application", json!({"name": "Nothing"})).await;
     assert!(error.starts_with("there is no application Nothing"), "{error}");
     computer.shut_down().await;

@@ -124,12 +124,6 @@ impl Client {
         self.session_context.get()?.1.upgrade()
     }
 
-    /// The client's part of a dedicated connection's key. Modern clients over HTTP have no session, so that all requests
-    /// of a principal share one.
-    pub(crate) fn dedicated_connection_id(&self) -> u64 {
-        if self.has_session() { self.session } else { 0 }
-    }
-
     /// Does the client have a session? A modern client has one only on a transport of its own.
     pub(crate) fn has_session(&self) -> bool {
         self.era == Era::Legacy || self.session != self.id

@@ -125,6 +125,7 @@ fn truncate(text: &mut String, max_chars: usize) {
 
 #[cfg(test)]
 mod tests {
+    use switchboard::connection::ClientIsolation;
     use switchboard_config::entry::server::TransportKind;
 
     use super::*;
@@ -136,6 +137,7 @@ mod tests {
             era: Era::Legacy,
             transport: TransportKind::Stdio,
             is_local_process: true,
+            isolation: ClientIsolation::Shareable,
             capabilities: Map::new(),
             instructions: Some(instructions.to_owned()),
         }

@@ -346,7 +346,7 @@ impl ExposedCatalogue {
 
     /// The key of the connections that a client shares with no other, where it has such connections.
     pub(crate) fn own_connection_key(&self, client: &Client) -> Option<String> {
-        self.sharing.own_connection_key(client)
+        self.sharing.own_connection_key(client, &self.servers)
     }
 
     /// The server of an extension's method: an extension `a/b` owns the methods `b/…` and `a/b/…`.

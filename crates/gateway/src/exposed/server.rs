@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use switchboard::connection::ServerView;
+use switchboard::connection::{ClientIsolation, ServerView};
 use switchboard::pool::naming;
 use switchboard_config::entry::server::TransportKind;
 use switchboard_wire::protocol::era::Era;
@@ -24,6 +24,7 @@ pub(crate) struct ExposedServer {
     pub(crate) era: Era,
     pub(crate) transport: TransportKind,
     pub(crate) is_local_process: bool,
+    pub(crate) isolation: ClientIsolation,
     pub(crate) capabilities: Map<String, Json>,
     pub(crate) instructions: Option<String>,
 }
@@ -39,6 +40,7 @@ impl ExposedServer {
             era: info.era,
             transport: view.transport,
             is_local_process: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
+            isolation: view.isolation,
             capabilities: raw["capabilities"].as_object().cloned().unwrap_or_default(),
             instructions: info.instructions.clone(),
         })
@@ -53,6 +55,7 @@ impl ExposedServer {
             era: Era::Legacy,
             transport: view.transport,
             is_local_process: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
+            isolation: view.isolation,
             capabilities: Map::new(),
             instructions: Some(instructions),
         })

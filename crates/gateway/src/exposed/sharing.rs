@@ -1,6 +1,6 @@
 //! Which clients share a connection to a server, and the key of a connection that they do not share.
 
-use switchboard::connection::DedicatedConnection;
+use switchboard::connection::{ClientIsolation, DedicatedConnection};
 use switchboard_wire::protocol::era::Era;
 
 use crate::downstream::client::{Client, ClientCapabilities};
@@ -47,6 +47,7 @@ impl SharingPolicy {
         server: &ExposedServer,
         lease: Option<&ConnectionLease>,
     ) -> Option<DedicatedConnection> {
+        let is_per_client = server.isolation == ClientIsolation::PerClient;
         if server.era == Era::Modern && !server.is_local_process {
             return None;
         }
@@ -58,7 +59,7 @@ impl SharingPolicy {
                 default_handler: None,
             });
         }
-        let sharing = match self.has_own_connection(client, server) {
+        let sharing = match is_per_client || self.has_own_connection(client, server) {
             true => ConnectionSharing::PerSession,
             false => self.sharing,
         };
@@ -85,7 +86,9 @@ impl SharingPolicy {
 
     /// Does a request of the client need a connection for itself, because the client has no session?
     pub(crate) fn needs_lease(self, client: &Client, server: &ExposedServer) -> bool {
-        self.interactive == InteractiveSessions::OwnConnection
+        // What such a server keeps has to be there for the next request, too.
+        server.isolation == ClientIsolation::Shareable
+            && self.interactive == InteractiveSessions::OwnConnection
             && !client.has_session()
             && (is_asked(client, server) || gets_logs(client, server))
     }
@@ -101,8 +104,13 @@ impl SharingPolicy {
     }
 
     /// The key of the connections that a client shares with no other, where it may have such connections.
-    pub(crate) fn own_connection_key(self, client: &Client) -> Option<String> {
+    pub(crate) fn own_connection_key(
+        self,
+        client: &Client,
+        servers: &[ExposedServer],
+    ) -> Option<String> {
         let may_have_own = self.sharing == ConnectionSharing::PerSession
+            || servers.iter().any(|it| it.isolation == ClientIsolation::PerClient)
             || (self.interactive == InteractiveSessions::OwnConnection
                 && (client.capabilities().has_any() || client.log_level().is_some()));
         let key =
@@ -127,9 +135,11 @@ fn owner(sharing: ConnectionSharing, client: &Client) -> String {
     match sharing {
         ConnectionSharing::Shared => String::new(),
         ConnectionSharing::PerPrincipal => format!("principal:{}", client.principal),
-        ConnectionSharing::PerSession => {
-            format!("session:{}/{}", client.principal, client.dedicated_connection_id())
+        ConnectionSharing::PerSession if client.has_session() => {
+            format!("session:{}/{}", client.principal, client.session)
         }
+        // Modern clients over HTTP have no session: all requests of an account share one connection.
+        ConnectionSharing::PerSession => format!("account:{}/{}", client.principal, client.account),
     }
 }
 
@@ -158,6 +168,7 @@ mod tests {
             era,
             transport,
             is_local_process: matches!(transport, TransportKind::Stdio),
+            isolation: ClientIsolation::Shareable,
             capabilities: Map::new(),
             instructions: None,
         }
@@ -190,6 +201,53 @@ mod tests {
         check(&server(Era::Modern, TransportKind::Stdio), true);
         check(&server(Era::Legacy, TransportKind::Http), true);
         check(&server(Era::Modern, TransportKind::Http), false);
+    }
+
+    #[test]
+    fn clients_never_share_a_server_that_keeps_what_belongs_to_one_of_them() {
+        let isolation = ClientIsolation::PerClient;
+        let server = ExposedServer {
+            is_local_process: true,
+            isolation,
+            ..server(Era::Modern, TransportKind::Sdk)
+        };
+        for sharing in [
+            ConnectionSharing::Shared,
+            ConnectionSharing::PerPrincipal,
+            ConnectionSharing::PerSession,
+        ] {
+            for interactive in [InteractiveSessions::OwnConnection, InteractiveSessions::AsShared] {
+                let policy = SharingPolicy { sharing, interactive };
+                check(policy, &json!({}), &server, true);
+                check(
+                    policy,
+                    &json!({"elicitation": {}, "roots": {}, "sampling": {}}),
+                    &server,
+                    true,
+                );
+                let key = |account: &str| {
+                    let client =
+                        client("local", Era::Modern, &json!({})).with_account(account.into());
+                    client.set_log_level(LogLevel::Info);
+                    assert!(
+                        !policy.needs_lease(&client, &server),
+                        "its next request has to find it"
+                    );
+                    policy.dedicated_connection(&client, &server, None).map(|it| it.key)
+                };
+                assert!(key("192.0.2.1").is_some());
+                assert_eq!(key("192.0.2.1"), key("192.0.2.1"), "one address without a session");
+                assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+                let ended = client("ada", Era::Legacy, &json!({}));
+                let own =
+                    policy.dedicated_connection(&ended, &server, None).map(|it| it.key.to_string());
+                assert_eq!(
+                    policy.own_connection_key(&ended, &[server.clone()]),
+                    own,
+                    "it is closed"
+                );
+            }
+        }
     }
 
     #[test]

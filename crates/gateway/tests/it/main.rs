@@ -20,6 +20,7 @@ mod raw_http;
 mod replicas;
 mod resumed_streams;
 mod revoked_tokens;
+mod servers_per_client;
 mod telemetry_fixture;
 mod test_client;
 mod tls;

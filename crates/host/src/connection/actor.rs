@@ -26,6 +26,7 @@ use crate::connection::announcement;
 use crate::connection::catalogue_sync::{ListFetcher, SyncEvent, SyncOutcome};
 use crate::connection::context::ConnectionContext;
 use crate::connection::handle::{ClosingConnection, ConnectionCommand, ConnectionHandle, UseCount};
+use crate::connection::in_process::ClientIsolation;
 use crate::connection::incoming_requests::IncomingRequests;
 use crate::connection::liveness::ConnectionUsage;
 use crate::connection::open::{OpenRequest, explain_auth_failure, open_with_login};
@@ -133,18 +134,22 @@ impl ConnectionActor {
         let saves_lists = options.client_capabilities.is_none();
         let mut client_info = context.client_info.clone();
         client_info.capabilities = options.client_capabilities.unwrap_or(client_info.capabilities);
+        let mut isolation = ClientIsolation::default();
         if let TransportConfig::Sdk { name } = &desired.spec.transport
             && let Some(server) = context.in_process.of_definition(desired.name()).find(name)
-            && let Some(capabilities) = server.client_capabilities()
         {
-            client_info.capabilities.clone_from(capabilities);
-            client_info.legacy_capabilities = None;
+            isolation = server.isolation();
+            if let Some(capabilities) = server.client_capabilities() {
+                client_info.capabilities.clone_from(capabilities);
+                client_info.legacy_capabilities = None;
+            }
         }
         let first = ServerView {
             name: desired.name().to_owned(),
             scope: desired.scope,
             fingerprint: desired.fingerprint.clone(),
             transport: desired.spec.transport.kind(),
+            isolation,
             status: Status::Pending { attempt: 1, max_attempts: MAX_ATTEMPTS, cause: None },
             server_info: None,
             catalogue: Arc::default(),
@@ -641,6 +646,7 @@ impl ConnectionActor {
             scope: self.desired.scope,
             fingerprint: self.desired.fingerprint.clone(),
             transport: self.desired.spec.transport.kind(),
+            isolation: self.view_sender.borrow().isolation,
             status,
             server_info: open.map(|open| open.connection.client.server().clone()),
             catalogue: open.map(|open| open.lists.catalogue().clone()).unwrap_or_default(),

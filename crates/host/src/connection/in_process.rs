@@ -23,6 +23,17 @@ pub struct InProcessServer {
     era_hint: EraHint,
     /// What it learns in the handshake; `None` for the capabilities of the host.
     client_capabilities: Option<Vec<ClientCapability>>,
+    isolation: ClientIsolation,
+}
+
+/// Whether clients of a gateway may share a connection to a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientIsolation {
+    /// They may, if the gateway's operator says so.
+    #[default]
+    Shareable,
+    /// Never: what the server keeps, such as logins in a browser, belongs to one client.
+    PerClient,
 }
 
 impl fmt::Debug for InProcessServer {
@@ -43,7 +54,13 @@ impl InProcessServer {
             serve: Arc::new(move |transport| Box::pin(serve(transport))),
             era_hint: EraHint::Unknown,
             client_capabilities: None,
+            isolation: ClientIsolation::Shareable,
         }
+    }
+
+    /// The same server, to which clients of a gateway never share a connection.
+    pub fn per_client(self) -> InProcessServer {
+        InProcessServer { isolation: ClientIsolation::PerClient, ..self }
     }
 
     /// The same server, which is not probed for the modern era.
@@ -58,6 +75,10 @@ impl InProcessServer {
 
     pub(crate) fn client_capabilities(&self) -> Option<&Vec<ClientCapability>> {
         self.client_capabilities.as_ref()
+    }
+
+    pub(crate) fn isolation(&self) -> ClientIsolation {
+        self.isolation
     }
 
     pub(crate) fn era_hint(&self) -> EraHint {

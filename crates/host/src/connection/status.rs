@@ -13,6 +13,7 @@ use switchboard_wire::protocol::capabilities::ServerDescription;
 use crate::catalogue::lists::Catalogue;
 use crate::catalogue::remembered::RememberedServer;
 use crate::channel::ChannelView;
+use crate::connection::in_process::ClientIsolation;
 use crate::connection::resource_revision::ResourceRevision;
 use crate::failure::ConnectionFailure;
 use crate::ide::{IDE_SERVER, is_ide};
@@ -94,6 +95,8 @@ pub struct ServerView {
     pub fingerprint: Fingerprint,
     /// Its transport.
     pub transport: TransportKind,
+    /// Whether clients of a gateway may share a connection to it.
+    pub isolation: ClientIsolation,
     /// The status of the connection.
     pub status: Status,
     /// The server's description of itself, while it is connected.

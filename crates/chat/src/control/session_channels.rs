@@ -51,7 +51,6 @@ impl SessionInbox {
         self.are_waiting_due = true;
         take_for_turn(&mut self.waiting, self.inbox.as_mut())
     }
-    }
 }
 
 /// The lines about channels that the user has not seen.

@@ -69,7 +69,10 @@ pub use exposed::options::{ExposeOptions, NameStyle, ToolExposure, parse_expose_
 pub use exposed::sharing::{ConnectionSharing, InteractiveSessions};
 pub use gateway::Gateway;
 pub use http::limits::{Limits, Quota};
-pub use http::options::{HttpOptions, MCP_PATH, MetricsAccess, ServedRoutes, SessionPolicy};
+pub use http::options::{
+    HttpOptions, MCP_PATH, MetricsAccess, ReplicaListener, ServedRoutes, SessionPolicy,
+    SocketSharing,
+};
 pub use http::shutdown::{DrainOptions, StopReason};
 pub use http::tls::{ClientCertificates, TlsError, TlsErrorKind, TlsFiles, TlsReload, TlsServer};
 pub use principal_stats::PrincipalUse;

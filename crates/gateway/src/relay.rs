@@ -49,7 +49,7 @@ use crate::telemetry::spans::Tracer;
 use call_contexts::CallContexts;
 
 pub(crate) use errors::{
-    QUOTA_EXCEEDED, call_lost, invalid_request_state, is_store_away, store_away,
+    call_lost, exceeded_quota, invalid_request_state, is_store_away, store_away,
 };
 pub(crate) use log_levels::{LogLevels, propagate_log_levels};
 pub(crate) use request_state::{REQUEST_STATE_TTL, RequestState, request_digest};

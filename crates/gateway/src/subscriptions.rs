@@ -151,15 +151,24 @@ impl ResourceSubscriptions {
         if self.by_uri.len() >= MAX_RESOURCES {
             return Err(server::internal_error("too many resource subscriptions"));
         }
+        let subscription = ResourceSubscriptions::open(relay, client, uri).await?;
+        self.add(uri, subscription);
+        Ok(())
+    }
+
+    /// Subscribes to a resource. The subscription ends unless it is added.
+    pub(crate) async fn open(
+        relay: &Relay,
+        client: &Client,
+        uri: &str,
+    ) -> Result<Subscription, RpcError> {
         let catalogue = relay.first_catalogue().await;
         let server = catalogue.server_for_uri(uri).cloned();
         let server = server.filter(|it| relay.shows_server(&client.principal, it));
         let server = server.ok_or_else(|| server::invalid_params("the resource does not exist"))?;
         let dedicated = catalogue.dedicated_connection(client, &server, None);
         let subscription = relay.host.subscribe_dedicated(&server, uri, dedicated.as_ref()).await;
-        let subscription = subscription.map_err(|it| subscribe_error(&it))?;
-        self.spawn(uri, subscription);
-        Ok(())
+        subscription.map_err(|it| subscribe_error(&it))
     }
 
     /// The resources.
@@ -167,7 +176,8 @@ impl ResourceSubscriptions {
         self.by_uri.keys().map(String::as_str)
     }
 
-    fn spawn(&mut self, uri: &str, mut subscription: Subscription) {
+    /// Adds a subscription that was opened.
+    pub(crate) fn add(&mut self, uri: &str, mut subscription: Subscription) {
         let sender = self.sender.clone();
         let task = self.tasks.spawn(async move {
             while let Some(event) = subscription.next().await {

@@ -30,9 +30,8 @@ use switchboard_gateway::http::host_origin_check::{AllowError, HostOriginCheck};
 use switchboard_gateway::{
     ApprovalQueue, AuditExporter, Dashboard, DrainOptions, ExposeOptions, Gateway, HttpOptions,
     Limits, LoginLocks, MCP_PATH, MetricsAccess, MissingServer, PendingApprovals, Quota,
-    ServedRoutes, SharedState, StopReason, TlsServer,
+    ReplicaListener, ServedRoutes, SharedState, StopReason, TlsServer,
 };
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use url::Url;
 
@@ -234,14 +233,17 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
             let audit = context.audit.clone();
             let (tracer, exporting) = trace_export::tracer(invocation)?;
             let replica = match &options.http {
-                Some(http) => Replica::open(invocation, &http.replica, http.address).await?,
+                Some(http) => {
+                    let place = (http.address, http.listening);
+                    Replica::open(invocation, &http.replica, place).await?
+                }
                 None => None,
             };
             let (shared, replica_listener, mut replica) = match replica.map(Replica::split) {
                 Some((shared, listener, tasks)) => (shared, Some(listener), tasks),
                 None => (SharedState::alone(), None, ReplicaTasks::default()),
             };
-            login_locks.set(shared.clone());
+            login_locks.set(&shared);
             let (gateway, task) =
                 Gateway::open_replica(host, context, options.serving, tracer, shared);
             let targets = audit_export::targets(invocation, configuration.audit.targets())?;
@@ -481,7 +483,7 @@ fn bound_to_all(url: &str) -> bool {
 async fn serve_clients(
     invocation: &Invocation,
     (gateway, dashboard, deadline): (&Gateway, Option<&Dashboard>, &ShutdownDeadline),
-    (http, handover): (Option<(GatewayHttpOptions, Limits, Option<TcpListener>)>, HandoverSlot),
+    (http, handover): (Option<(GatewayHttpOptions, Limits, Option<ReplicaListener>)>, HandoverSlot),
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
     let Some((http, mut limits, replica_listener)) = http else {
@@ -505,6 +507,8 @@ async fn serve_clients(
     let tls = http.tls.map(Arc::new);
     let (authenticator, token_file) =
         client_auth::authenticator(invocation, http.client_auth, &url)?;
+    let offered = replica_listener.as_ref().map(|it| &it.listener);
+    let offer = HandoverSlot::prepare(&listener, offered);
     let server = HttpOptions {
         host_origin_check,
         authenticator: Arc::new(authenticator),
@@ -535,7 +539,7 @@ async fn serve_clients(
         let origin = dashboard_origin(bound, &url, scheme);
         dashboard_link::announce(invocation, dashboard, &origin, options.browser_mode).await?;
     }
-    handover.offer(&listener, bound);
+    handover.offer(offer);
     let stop = async {
         let reason = tokio::select! {
             () = interrupts.next() => StopReason::Ended,

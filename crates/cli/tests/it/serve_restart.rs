@@ -138,6 +138,25 @@ fn a_gateway_that_takes_over_loses_no_call() {
 }
 
 #[test]
+fn a_client_that_has_just_connected_is_served_although_the_gateway_stops() {
+    let scene = configured();
+    let gateway = HttpGateway::start(&scene, &POOL);
+    let address = gateway.address.clone();
+    let stream = TcpStream::connect(&address).expect("the gateway listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    // Connections are accepted in their order.
+    assert!(gateway.get("/healthz").starts_with("HTTP/1.1 200 "));
+    let connection = Some(BufReader::new(stream));
+    let mut client = KeepAliveClient { address: address.clone(), connection };
+    gateway.signal("-TERM");
+    wait_until(TIMEOUT, "the gateway listens no more", || {
+        TcpStream::connect(&address).is_err().then_some(())
+    });
+    assert_eq!(client.echo("on its way"), "on its way");
+    assert_eq!(gateway.wait_exit(), Some(0));
+}
+
+#[test]
 fn without_a_gateway_to_take_over_from_the_address_is_opened() {
     let scene = configured();
     let other = HttpGateway::start(&scene, &POOL);

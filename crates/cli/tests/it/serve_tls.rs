@@ -69,13 +69,46 @@ fn send(
     authority: &str,
     request: impl FnOnce(&reqwest::Client, String) -> reqwest::RequestBuilder,
 ) -> Option<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    send_as(gateway, client(authority), request).map(|it| it.1)
+}
+
+/// A client that trusts one authority.
+fn client(authority: &str) -> reqwest::ClientBuilder {
     let root = reqwest::Certificate::from_pem(authority.as_bytes()).expect("a certificate");
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]).timeout(TIMEOUT);
+    reqwest::Client::builder().no_proxy().tls_certs_only([root]).timeout(TIMEOUT)
+}
+
+/// The status and the text of a response; `None` if client and gateway do not trust each other.
+fn send_as(
+    gateway: &HttpGateway,
+    client: reqwest::ClientBuilder,
+    request: impl FnOnce(&reqwest::Client, String) -> reqwest::RequestBuilder,
+) -> Option<(u16, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let client = client.build().expect("a client");
     let port = gateway.address.rsplit(':').next().expect("a port");
     let request = request(&client, format!("https://localhost:{port}"));
-    runtime.expect("a runtime").block_on(async { request.send().await.ok()?.text().await.ok() })
+    runtime.expect("a runtime").block_on(async {
+        let response = request.send().await.ok()?;
+        let status = response.status().as_u16();
+        Some((status, response.text().await.ok()?))
+    })
+}
+
+/// The status and the response of a request for the tools.
+fn list_tools(gateway: &HttpGateway, client: reqwest::ClientBuilder) -> Option<(u16, String)> {
+    let (lines, body) = modern_request(None, "tools/list", json!({}));
+    send_as(gateway, client, |client, url| {
+        let mut request = client
+            .post(url + "/mcp")
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        for (name, value) in lines.lines().filter_map(|it| it.split_once(": ")) {
+            request = request.header(name, value);
+        }
+        request
+    })
 }
 
 #[test]
@@ -121,11 +154,25 @@ fn client_certificates_are_an_authentication_of_their_own() {
     words.retain(|it| it != "--no-auth");
     words.extend(["--tls-client-ca".to_owned(), clients]);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // The authority has issued this one, too, and it names no purpose.
+    let identity = || {
+        let file = |name: &str| fs::read_to_string(scene.path(name)).expect("it is there");
+        let pem = file("cert.pem") + &file("key.pem");
+        client(&authority).identity(reqwest::Identity::from_pem(pem.as_bytes()).expect("a pair"))
+    };
+    let has_tools = |answer: Option<(u16, String)>| {
+        let (status, text) = answer.expect("a response");
+        assert!(status == 200 && text.contains("\"tools\":["), "{status}: {text}");
+    };
     let required = HttpGateway::start(&scene, &words);
     assert_eq!(health(&required, &authority), None, "it has no certificate");
+    has_tools(list_tools(&required, identity()));
     required.terminate();
     let optional =
         HttpGateway::start(&scene, &[&words[..], &["--tls-client-auth", "optional"]].concat());
     assert_eq!(health(&optional, &authority).as_deref(), Some("ok\n"));
+    let refused = list_tools(&optional, client(&authority));
+    assert_eq!(refused.map(|it| it.0), Some(401), "it has neither a certificate nor a token");
+    has_tools(list_tools(&optional, identity()));
     optional.terminate();
 }

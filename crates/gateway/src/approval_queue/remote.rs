@@ -71,11 +71,13 @@ impl RemoteApprovals {
         decided: oneshot::Sender<Option<Arc<PendingApproval>>>,
     ) -> Result<(), oneshot::Sender<Option<Arc<PendingApproval>>>> {
         let (Some(decisions), Some((origin, id, approval))) =
-            (&self.decisions, self.by_number.remove(&number))
+            (&self.decisions, self.by_number.get(&number).cloned())
         else {
             return Err(decided);
         };
         let decision = RemoteDecision { origin, id, decision, decided, approval };
-        decisions.try_send(decision).map_err(|error| error.into_inner().decided)
+        decisions.try_send(decision).map_err(|error| error.into_inner().decided)?;
+        self.by_number.remove(&number);
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::downstream::request::{InboundRequest, Outcome, split_meta};
 use crate::downstream::request_context::RequestContext;
 use crate::http::body::Body;
 use crate::http::legacy::{receive_notification, respond_from_session};
-use crate::http::response::{accepted, json as json_response, refuse, to_bytes};
+use crate::http::response::{accepted, json as json_response, refuse, store_away, to_bytes};
 use crate::http::server_state::HttpState;
 use crate::http::session::Session;
 use crate::http::session::channel::SessionChannel;
@@ -30,6 +30,10 @@ pub(crate) async fn respond(
     if parts.len() > MAX_BATCH_MESSAGES {
         return refuse(StatusCode::BAD_REQUEST, "the batch is too large");
     }
+    let Some(_running) = session.start_request() else {
+        session.ended().await;
+        return store_away(None);
+    };
     let mut requests = Vec::new();
     for part in parts {
         match part {

@@ -21,6 +21,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::accepts;
 use crate::http::options::SessionPolicy;
 use crate::http::replica::ClientRequest;
+use crate::http::replica::forward::AtCut;
 use crate::http::response::{
     accepted, json as json_response, refuse, rpc_error, rpc_response, store_away,
 };
@@ -31,6 +32,7 @@ use crate::http::session_table::{SessionStart, random_session_id};
 use crate::http::shared_sessions::{self, Found};
 use crate::json::{empty_object, payload};
 use crate::method::Method;
+use crate::relay::call_lost;
 use crate::shared::session_log::SessionLog;
 use crate::shared::shared_state::SessionsWhileAway;
 use crate::shared::store::StoreError;
@@ -75,7 +77,7 @@ fn without_body<'a>(
 ) -> ClientRequest<'a> {
     static NO_BODY: Bytes = Bytes::new();
     let (principal, account) = (&caller.principal, &caller.account);
-    ClientRequest { method, headers, body: &NO_BODY, principal, account }
+    ClientRequest { method, headers, body: &NO_BODY, principal, account, at_cut: AtCut::End }
 }
 
 /// The session of a request on this replica after another one may have left it. Otherwise the response of the replica that
@@ -89,10 +91,18 @@ pub(crate) async fn find_elsewhere(
     if !state.is_replica || !is_unknown {
         return Err(refusal);
     }
-    if arrival == Arrival::FromReplica {
-        return Err(Box::new(refuse(StatusCode::MISDIRECTED_REQUEST, "the session is not here")));
-    }
     let id = request.headers.get(SESSION_ID_HEADER).and_then(|it| it.to_str().ok());
+    if arrival == Arrival::FromReplica {
+        // Another request may be taking it over at this moment: the store names this replica already.
+        state.replicas.adoptions.running(id.unwrap_or_default()).await;
+        return match find_session(state, request.headers, request.principal) {
+            Ok(Some(session)) => Ok(session),
+            Ok(None) | Err(_) => {
+                let text = "the session is not here";
+                Err(Box::new(refuse(StatusCode::MISDIRECTED_REQUEST, text)))
+            }
+        };
+    }
     let found = Box::pin(shared_sessions::find(state, id.unwrap_or_default(), request)).await;
     match found {
         Found::Here(session) => {
@@ -168,10 +178,13 @@ pub(crate) async fn receive(
     state: &HttpState,
     session: Arc<Session>,
     message: Message,
-    headers: &HeaderMap,
+    (headers, arrival): (&HeaderMap, Arrival),
 ) -> Response<Body> {
     match message {
         Message::Request { id, method, params } => {
+            let Some(_running) = session.start_request() else {
+                return left(&session, (id, arrival)).await;
+            };
             let request = (id, Method::parse(method), params);
             respond(state, session, request, headers).await
         }
@@ -185,6 +198,17 @@ pub(crate) async fn receive(
             }
             accepted()
         }
+    }
+}
+
+/// The response to a request that came while the session was about to be left. It has not run.
+async fn left(session: &Session, (id, arrival): (RequestId, Arrival)) -> Response<Body> {
+    // The session's task bounds the time.
+    session.ended().await;
+    match arrival {
+        // The other replica takes the session over.
+        Arrival::FromReplica => refuse(StatusCode::MISDIRECTED_REQUEST, "the session is not here"),
+        Arrival::FromClient => store_away(Some(id)),
     }
 }
 
@@ -271,8 +295,11 @@ async fn respond_or_stream(
         // The stream's first event tells the client that the request is running.
         () = state.stream_delay.wait() => None,
     };
+    let lost = id.clone();
     match session.start_stream(id, work, notifications, first).await {
         Some(stream) => state.event_stream(headers, stream),
+        // Another replica has the session now. A 404 would make the client repeat the call.
+        None if state.is_replica => rpc_response(lost, Err(call_lost()), StatusCode::OK),
         None => refuse(StatusCode::NOT_FOUND, "the session has ended"),
     }
 }
@@ -332,6 +359,8 @@ pub(crate) async fn get_stream(
     };
     match stream {
         Some(stream) => state.event_stream(headers, stream),
+        // Another replica has the session now, or will have it.
+        None if state.is_replica && session.has_ended() => store_away(None),
         None => refuse(StatusCode::NOT_FOUND, "the event is unknown or no longer available"),
     }
 }

@@ -271,3 +271,31 @@ pub(crate) fn modern_response(id: RequestId, outcome: Outcome) -> Response<Body>
     };
     rpc_response(id, outcome, status)
 }
+
+#[cfg(test)]
+mod tests {
+    use http::header;
+    use switchboard_wire::jsonrpc::message::{self, Messages};
+
+    use super::*;
+    use crate::relay::{invalid_request_state, store_away};
+
+    #[test]
+    fn an_error_of_a_server_with_a_code_of_ours_is_passed_on_and_not_told_as_not_run() {
+        let check = |outcome: Outcome| {
+            let response = modern_response(RequestId::Number(1), outcome);
+            (response.status().as_u16(), response.headers().contains_key(header::RETRY_AFTER))
+        };
+        assert_eq!(check(Err(store_away())), (503, true));
+        // As they arrive: cut out of the server's message.
+        for (code, data) in [(-32010, "{}"), (-32029, "{\"retryAfterSeconds\":5}")] {
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"m","data": {data}}}}}"#
+            );
+            let parsed = message::parse(&text.into()).expect("a message");
+            let Messages::One(Message::Response { outcome, .. }) = parsed else { panic!("{code}") };
+            assert_eq!(check(outcome), (200, false), "{code}");
+        }
+        assert_eq!(check(Err(invalid_request_state())).1, false);
+    }
+}

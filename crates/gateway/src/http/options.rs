@@ -35,7 +35,7 @@ pub struct HttpOptions {
     /// Which clients have sessions.
     pub sessions: SessionPolicy,
     /// Where other replicas of the gateway send requests, for [`crate::Gateway::open_replica`].
-    pub replica_listener: Option<TcpListener>,
+    pub replica_listener: Option<ReplicaListener>,
     /// The certificate; plain HTTP if `None`.
     pub tls: Option<Arc<TlsServer>>,
     /// How the server stops.
@@ -46,6 +46,24 @@ pub struct HttpOptions {
     pub dashboard: Option<Dashboard>,
     /// The number of worker threads that serve clients. With 0, the runtime of [`crate::Gateway::serve_http`] does.
     pub worker_threads: usize,
+}
+
+/// Where other replicas connect.
+#[derive(Debug)]
+pub struct ReplicaListener {
+    /// The socket.
+    pub listener: TcpListener,
+    /// Does another process accept connections at the same socket?
+    pub sharing: SocketSharing,
+}
+
+/// Does another process accept connections at the same socket?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketSharing {
+    /// No.
+    Alone,
+    /// The process that this one replaces does, until it has finished its requests.
+    WithPredecessor,
 }
 
 /// Which clients have sessions.

@@ -14,6 +14,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::{check_content_negotiation, read_body};
 use crate::http::options::SessionPolicy;
 use crate::http::replica::ClientRequest;
+use crate::http::replica::forward::AtCut;
 use crate::http::response::{accepted, refuse, rpc_error};
 use crate::http::server_state::{Arrival, Caller, HttpState};
 use crate::http::{batch, legacy, modern, request_owner};
@@ -50,7 +51,8 @@ pub(crate) async fn respond_to(
         Err(missing) => {
             let (principal, account) = (&caller.principal, &caller.account);
             let method = &HttpMethod::POST;
-            let request = ClientRequest { method, headers, body: &bytes, principal, account };
+            let (body, at_cut) = (&bytes, AtCut::End);
+            let request = ClientRequest { method, headers, body, principal, account, at_cut };
             match legacy::find_elsewhere(state, request, (missing, arrival)).await {
                 Ok(session) => Some(session),
                 Err(response) => return *response,
@@ -59,7 +61,7 @@ pub(crate) async fn respond_to(
     };
     match (message::parse(&bytes), session) {
         (Ok(Messages::One(message)), Some(session)) => {
-            legacy::receive(state, session, message, headers).await
+            legacy::receive(state, session, message, (headers, arrival)).await
         }
         (Ok(Messages::One(message)), None) => {
             if state.is_replica && arrival == Arrival::FromClient {

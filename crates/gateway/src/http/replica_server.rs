@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use switchboard_auth::resource_server::RequestHead;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::http::body::Body;
 use crate::http::limits::client_account::ClientAccount;
 use crate::http::negotiation::read_body;
 use crate::http::options::MCP_PATH;
-use crate::http::replica::forward::REPLICA_PATH;
+use crate::http::replica::forward::{OTHER_PROCESS, REPLICA_PATH};
 use crate::http::response::{refuse, text};
 use crate::http::server_state::{Arrival, Caller, HttpState};
 use crate::http::shutdown::wait_until_true;
@@ -33,8 +34,15 @@ use crate::shared::envelope::{
     self, Envelope, EnvelopeError, Operation, ResponsePart, ResponseSealer,
 };
 
-/// The most connections from other replicas.
-const MAX_CONNECTIONS: usize = 4096;
+/// The most connections from other replicas, unless more connections of clients are allowed: each may need one.
+const MIN_MAX_CONNECTIONS: usize = 4096;
+/// The most connections at the same time that are told that there are too many. More are closed at once.
+const MAX_REFUSED_CONNECTIONS: usize = 1024;
+/// How long telling may take.
+const REFUSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The response to a connection too many. The sender knows from it that its request was not run.
+const TOO_MANY_CONNECTIONS: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 /// How long the head of a request may take to arrive. Longer than replicas keep idle connections, so that none is closed at the
 /// moment in which it is used again: the sender could not know whether the request had arrived.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(120);
@@ -49,22 +57,41 @@ pub(crate) async fn serve(
     state: Arc<HttpState>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut connections = JoinSet::new();
+    let max_connections = state.options.limits.connections.total.max(MIN_MAX_CONNECTIONS);
+    let (mut connections, mut refused) = (JoinSet::new(), JoinSet::new());
     loop {
         while connections.try_join_next().is_some() {}
+        while refused.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = wait_until_true(&mut stop) => break,
         };
         match accepted {
-            Ok((stream, _)) if connections.len() < MAX_CONNECTIONS => {
+            Ok((stream, _)) if connections.len() < max_connections => {
                 connections.spawn(serve_connection(state.clone(), stream));
             }
-            Ok(_) => warn!("a connection of a replica is refused: too many are open"),
+            Ok((stream, _)) => {
+                warn!("a connection of a replica is refused: too many are open");
+                if refused.len() < MAX_REFUSED_CONNECTIONS {
+                    refused.spawn(refuse_connection(stream));
+                }
+            }
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
     connections.shutdown().await;
+    refused.shutdown().await;
+}
+
+/// Tells the sender of a request that it is not run.
+async fn refuse_connection(mut stream: TcpStream) {
+    let refusing = async {
+        stream.write_all(TOO_MANY_CONNECTIONS).await?;
+        stream.shutdown().await?;
+        // Unread data would reset the connection before the sender has read the response.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _slow_or_gone = timeout(REFUSE_TIMEOUT, refusing).await;
 }
 
 async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
@@ -95,10 +122,21 @@ async fn respond(state: Arc<HttpState>, request: Request<Incoming>) -> Response<
     let opened = envelope::open(shared.sealer(), receiver, &sealed);
     let (envelope, body, sealer) = match opened {
         Ok(opened) => opened,
+        Err(EnvelopeError::OtherReplica) if state.shared_socket.has_other_process() => {
+            return other_process();
+        }
         Err(error) => return refuse_envelope(error),
     };
     // The head comes at once: the sender knows then that the request has arrived.
     Response::new(Body::Stream(Box::pin(sealed_response(state, (envelope, body), sealer))))
+}
+
+/// The request is for the other process that accepts connections at this socket. It has to come over another connection.
+fn other_process() -> Response<Body> {
+    const CLOSE: HeaderValue = HeaderValue::from_static("close");
+    let mut response = text(OTHER_PROCESS, "another process at this address is meant\n".to_owned());
+    response.headers_mut().insert(header::CONNECTION, CLOSE);
+    response
 }
 
 fn refuse_envelope(error: EnvelopeError) -> Response<Body> {
@@ -211,5 +249,28 @@ async fn check_credential(
     match state.options.authenticator.authenticate(head).await {
         Ok(_) => Ok(()),
         Err(error) => Err(Box::new(refuse(error.status(), &error.to_string()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_wire::http::plain::PlainClient;
+    use url::Url;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_on_a_connection_too_many_is_known_not_to_have_run() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let refusing = tokio::spawn(async move {
+            refuse_connection(listener.accept().await.expect("a connection").0).await;
+        });
+        let url = Url::parse(&format!("http://{address}{REPLICA_PATH}")).expect("a URL");
+        let client = PlainClient::new("test", Duration::from_secs(10));
+        // More than the buffers of a connection hold.
+        let response = client.post(&url, vec![b'x'; 8 << 20].into()).await;
+        assert_eq!(response.map(|it| it.status()), Ok(StatusCode::SERVICE_UNAVAILABLE));
+        refusing.await.expect("no panic");
     }
 }

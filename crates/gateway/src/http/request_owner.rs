@@ -13,7 +13,7 @@ use switchboard_wire::protocol::request_meta::RawObject;
 use crate::http::body::Body;
 use crate::http::modern::modern_response;
 use crate::http::replica::ClientRequest;
-use crate::http::replica::forward::ForwardError;
+use crate::http::replica::forward::{AtCut, ForwardError};
 use crate::http::response::store_away;
 use crate::http::server_state::{Caller, HttpState};
 use crate::relay::call_lost;
@@ -41,7 +41,9 @@ pub(crate) async fn respond_elsewhere(
     let fleet = shared.fleet();
     let address = fleet.address(replica.id).unwrap_or(&replica.address);
     let (principal, account) = (&caller.principal, &caller.account);
-    let request = ClientRequest { method: &Method::POST, headers, body, principal, account };
+    let at_cut = AtCut::Lost(&id);
+    let request =
+        ClientRequest { method: &Method::POST, headers, body, principal, account, at_cut };
     let error = match address.is_empty() {
         true => ForwardError::Gone,
         false => {

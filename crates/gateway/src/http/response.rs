@@ -9,8 +9,7 @@ use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 use crate::downstream::request::Outcome;
 use crate::http::body::Body;
 use crate::http::limits::LimitExceeded;
-use crate::relay::QUOTA_EXCEEDED;
-use crate::relay::store_away as store_away_error;
+use crate::relay::{exceeded_quota, store_away as store_away_error};
 
 /// The interval of keepalives on an idle event stream.
 pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(25);
@@ -86,10 +85,7 @@ pub(crate) fn rpc_response(id: RequestId, outcome: Outcome, status: StatusCode) 
 
 /// When to try again after a quota was used up, in seconds.
 fn retry_after_quota(error: &RpcError) -> Option<HeaderValue> {
-    if error.code != QUOTA_EXCEEDED {
-        return None;
-    }
-    let data: serde_json::Value = error.data.as_ref()?.decode().ok()?;
+    let data: serde_json::Value = exceeded_quota(error)?.decode().ok()?;
     Some(HeaderValue::from(data["retryAfterSeconds"].as_u64()?.min(MAX_RETRY_AFTER)))
 }
 

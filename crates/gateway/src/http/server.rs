@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,7 +37,7 @@ use crate::http::probes::Detail;
 use crate::http::replica::Replicas;
 use crate::http::response::{json, preflight, refuse, text, text_of_type};
 use crate::http::revocation::Revocations;
-use crate::http::server_state::{Arrival, Caller, HttpState};
+use crate::http::server_state::{Arrival, Caller, HttpState, SharedReplicaSocket};
 use crate::http::session::SessionTimeouts;
 use crate::http::session_table::SessionTable;
 use crate::http::shutdown::{StopReason, wait_until_true};
@@ -89,6 +89,7 @@ impl Gateway {
         let state = Arc::new(HttpState {
             replicas: Replicas::default(),
             is_replica: replica_listener.is_some(),
+            shared_socket: SharedReplicaSocket::new(replica_listener.as_ref(), drain),
             shares_rates: self.relay.shared.store().is_some(),
             gateway: self.clone(),
             options,
@@ -104,7 +105,7 @@ impl Gateway {
         });
         let (stop_replicas, replicas_stopped) = watch::channel(false);
         let replicas = replica_listener.map(|listener| {
-            tokio::spawn(replica_server::serve(listener, state.clone(), replicas_stopped))
+            tokio::spawn(replica_server::serve(listener.listener, state.clone(), replicas_stopped))
         });
         let connection_slots = Arc::new(Semaphore::new(state.options.limits.connections.total));
         let shared = state.clone();
@@ -116,12 +117,23 @@ impl Gateway {
         let mut connections = JoinSet::new();
         let mut condition = AcceptCondition::Normal;
         info!(address = listener.local_addr().ok().map(display), "HTTP server started");
+        let mut listener = Some(listener);
         let mut delay_over = pin!(None::<Sleep>);
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 reason = &mut stop, if delay_over.is_none() => {
-                    let delay = drain.delay_after(reason.into());
+                    let reason = reason.into();
+                    match reason {
+                        StopReason::Ended => {}
+                        // The successor accepts at the same socket. A connection that came here now could be closed before
+                        // its first request is read.
+                        StopReason::HandedOver => {
+                            listener = None;
+                            state.shared_socket.hand_over();
+                        }
+                    }
+                    let delay = drain.delay_after(reason);
                     if delay.is_zero() {
                         break;
                     }
@@ -131,7 +143,7 @@ impl Gateway {
                     continue;
                 }
                 () = wait_if_set(delay_over.as_mut()) => break,
-                accepted = listener.accept() => accepted,
+                accepted = accept(listener.as_ref()) => accepted,
             };
             // The client has disconnected, or there are too many open files. Both pass.
             let Ok((stream, _)) = accepted else {
@@ -175,6 +187,14 @@ impl Gateway {
             state.options.authenticator.close().await;
         }
         Ok(())
+    }
+}
+
+/// The next connection; never completes without a listener.
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -233,6 +253,11 @@ async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
     let _open_connection = GaugeGuard::increment(&relay.metrics.connections);
     let _nagle_stays_on = stream.set_nodelay(true);
     let mut shutdown = state.shutdown.clone();
+    let closing_client = client.clone();
+    let closing = async move {
+        wait_until_true(&mut shutdown).await;
+        closing_client.open.first_request().await;
+    };
     let write_timeout = state.options.write_timeout;
     if let Some(tls) = state.options.tls.clone() {
         let responder: Responder = Arc::new(move |request| {
@@ -244,7 +269,7 @@ async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
         let evicted = open_client.open.unauthenticated_too_long(&limits);
         let certificate = (responder, &open_client.certificate);
         let serving =
-            tls_connection::serve((&tls, stream), timeouts, certificate, evicted, shutdown);
+            tls_connection::serve((&tls, stream), timeouts, certificate, evicted, closing);
         // Boxed, so that connections without TLS have no room for it.
         let serving: Pin<Box<dyn Future<Output = TlsEnd> + Send + '_>> = Box::pin(serving);
         if serving.await == TlsEnd::Refused {
@@ -264,7 +289,7 @@ async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
     tokio::select! {
         _connection_failed = &mut connection => {}
         () = open_client.open.unauthenticated_too_long(&limits) => {}
-        () = wait_until_true(&mut shutdown) => {
+        () = closing => {
             connection.as_mut().graceful_shutdown();
             let _connection_failed = connection.await;
         }

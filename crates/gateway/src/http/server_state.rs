@@ -2,8 +2,8 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -18,11 +18,12 @@ use crate::http::limits::LimitExceeded;
 use crate::http::limits::accounts::{Account, Accounts};
 use crate::http::limits::client_account::{ClientAccount, ClientReservation};
 use crate::http::limits::connections::Connections;
-use crate::http::options::HttpOptions;
+use crate::http::options::{HttpOptions, ReplicaListener, SocketSharing};
 use crate::http::replica::Replicas;
 use crate::http::response::{event_stream, over_limit};
 use crate::http::revocation::Revocations;
 use crate::http::session_table::SessionTable;
+use crate::http::shutdown::{DrainOptions, StopReason};
 use crate::http::stream_delay::StreamDelay;
 use crate::telemetry::limit_kind::LimitKind;
 
@@ -41,6 +42,8 @@ pub(crate) struct HttpState {
     pub(crate) replicas: Replicas,
     /// Can other replicas send requests here, and this one to them?
     pub(crate) is_replica: bool,
+    /// Does another process accept connections of replicas at the same socket?
+    pub(crate) shared_socket: SharedReplicaSocket,
     /// Do replicas keep request rates together?
     pub(crate) shares_rates: bool,
     pub(crate) started: Instant,
@@ -48,6 +51,45 @@ pub(crate) struct HttpState {
     pub(crate) is_draining: AtomicBool,
     /// True after the server was told to stop.
     pub(crate) shutdown: watch::Receiver<bool>,
+}
+
+/// How much longer than its drain a predecessor may take to end.
+const PREDECESSOR_EXTRA_TIME: Duration = Duration::from_secs(5);
+
+/// Whether another process accepts connections of replicas at the same socket: while one process replaces another, a
+/// connection reaches either of them.
+#[derive(Debug)]
+pub(crate) struct SharedReplicaSocket {
+    is_handed_over: AtomicBool,
+    /// When the predecessor has ended.
+    predecessor_ends: Option<Instant>,
+}
+
+impl SharedReplicaSocket {
+    pub(crate) fn new(
+        listener: Option<&ReplicaListener>,
+        drain: DrainOptions,
+    ) -> SharedReplicaSocket {
+        let predecessor_ends = match listener.map(|it| it.sharing) {
+            Some(SocketSharing::WithPredecessor) => {
+                let delay = drain.delay_after(StopReason::HandedOver);
+                Some(Instant::now() + delay + drain.timeout + PREDECESSOR_EXTRA_TIME)
+            }
+            Some(SocketSharing::Alone) | None => None,
+        };
+        SharedReplicaSocket { is_handed_over: AtomicBool::new(false), predecessor_ends }
+    }
+
+    /// Another process has taken the socket over.
+    pub(crate) fn hand_over(&self) {
+        self.is_handed_over.store(true, Ordering::Relaxed);
+    }
+
+    /// May a request that is not for this process be for the other one?
+    pub(crate) fn has_other_process(&self) -> bool {
+        self.is_handed_over.load(Ordering::Relaxed)
+            || self.predecessor_ends.is_some_and(|it| Instant::now() < it)
+    }
 }
 
 /// Where a request came from. One that another replica has sent is not sent on.

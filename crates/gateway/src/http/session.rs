@@ -4,13 +4,14 @@
 pub(crate) mod channel;
 mod replay;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
+use switchboard::Subscription;
 use switchboard_auth::resource_server::Credential;
 use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 use switchboard_wire::protocol::log_level::LogLevel;
@@ -31,6 +32,7 @@ use crate::http::response::KEEPALIVE_INTERVAL;
 use crate::http::revocation::Revocations;
 use crate::http::shutdown::wait_until_true;
 use crate::relay::{Relay, call_lost};
+use crate::shared::fleet::Resync;
 use crate::shared::session_log::{
     Ownership, RestoredSession, SentEvent, SessionImage, SessionLog, SessionRecord, SessionUpdate,
 };
@@ -49,6 +51,8 @@ const MAX_EARLY_CANCELS: usize = 64;
 const SHUTDOWN: &str = "shutdown";
 /// The most messages that are written to the store together.
 const MAX_BATCH: usize = 64;
+/// The largest event that is written to the store.
+const MAX_STORED_EVENT_BYTES: usize = 1024 * 1024;
 /// The number of requests that one owner of a session may send to the client, as a power of two.
 const REQUESTS_PER_OWNER: u32 = 32;
 
@@ -70,6 +74,23 @@ pub(crate) struct Session {
     credential: watch::Receiver<Credential>,
     /// Tells the task to end.
     closing: Notify,
+    /// The number of requests that run and have no stream yet.
+    running: AtomicUsize,
+    /// Notified when one of them has ended or has a stream.
+    request_ended: Notify,
+    /// Is the session left to another replica as soon as its requests have ended?
+    is_leaving: AtomicBool,
+}
+
+/// A request of a session that has no stream yet. A stop waits until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RunningRequest(Arc<Session>);
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.request_ended.notify_one();
+    }
 }
 
 /// The timeouts of a session.
@@ -178,6 +199,13 @@ impl Session {
         self.closing.notify_one();
     }
 
+    /// Begins a request. None if the session is about to be left to another replica, which can begin it.
+    pub(crate) fn start_request(self: &Arc<Session>) -> Option<RunningRequest> {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let running = RunningRequest(self.clone());
+        (!self.is_leaving.load(Ordering::SeqCst)).then_some(running)
+    }
+
     /// Moves a request to a stream of its own. None if the session has ended.
     pub(crate) async fn start_stream(
         &self,
@@ -234,6 +262,11 @@ impl Session {
         let _session_ended = self.commands.send(Command::SaveRecord).await;
     }
 
+    /// Has the session's task ended? It takes no more requests.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// Completes when the session's task has ended.
     pub(crate) async fn ended(&self) {
         self.commands.closed().await;
@@ -268,6 +301,10 @@ pub(crate) struct SessionTask {
     cancelled_early: VecDeque<RequestId>,
     list_changes: ListChanges,
     subscriptions: ResourceSubscriptions,
+    /// Subscriptions of a former owner that are opened again.
+    restoring: JoinSet<Option<(String, Subscription)>>,
+    /// The subscriptions that are not restored yet.
+    unrestored: BTreeSet<String>,
     timeouts: SessionTimeouts,
     revocations: Revocations,
     credential: watch::Sender<Credential>,
@@ -280,7 +317,9 @@ pub(crate) struct SessionTask {
 struct LoggedSession {
     log: SessionLog,
     ownership: Ownership,
-    resync: watch::Receiver<u64>,
+    resync: watch::Receiver<Resync>,
+    /// How often the whole session was to be written again.
+    resynced: u64,
     has_read_get_stream: bool,
     /// What a former owner of the session has left.
     restored: Option<RestoredSession>,
@@ -313,6 +352,9 @@ impl SessionTask {
             request_count: AtomicU64::new(0),
             credential: published,
             closing: Notify::new(),
+            running: AtomicUsize::new(0),
+            request_ended: Notify::new(),
+            is_leaving: AtomicBool::new(false),
         });
         let (sender, session_messages) = mpsc::channel(SESSION_MESSAGE_CAPACITY);
         let channel = Arc::new(SessionChannel::new(&session, sender));
@@ -333,6 +375,8 @@ impl SessionTask {
             cancelled_early: VecDeque::new(),
             list_changes,
             subscriptions: ResourceSubscriptions::default(),
+            restoring: JoinSet::new(),
+            unrestored: BTreeSet::new(),
             timeouts,
             revocations,
             credential,
@@ -359,24 +403,32 @@ impl SessionTask {
         }
         let has_read_get_stream = restored.as_ref().is_some_and(|it| it.record.has_read_get_stream);
         let resync = log.resync_signal();
-        let ownership = Ownership::Ours;
-        self.log = Some(LoggedSession { log, ownership, resync, has_read_get_stream, restored });
+        let resynced = resync.borrow().all;
+        self.log = Some(LoggedSession {
+            log,
+            ownership: Ownership::Ours,
+            resync,
+            resynced,
+            has_read_get_stream,
+            restored,
+        });
         self
     }
 
-    pub(crate) fn session_id(&self) -> &str {
-        &self.session.id
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 
-    /// Runs until the session is closed, idle for too long, or the server shuts down.
-    pub(crate) async fn run(mut self) {
+    /// Runs until the session is closed, idle for too long, or the server shuts down. The session takes no requests any
+    /// more then, and is left to [`EndedSession::finish`].
+    pub(crate) async fn run(mut self) -> EndedSession {
         let mut keepalives = interval(KEEPALIVE_INTERVAL);
         keepalives.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut idle_since = (Instant::now(), 0);
         let session = self.session.clone();
         self.go_on().await;
         let reason = loop {
-            if self.log.as_ref().is_some_and(|it| it.ownership == Ownership::Lost) {
+            if self.is_lost() {
                 break "another replica has taken it over";
             }
             let trimmed = ReplayBudget::changed(&session.account.own);
@@ -399,6 +451,9 @@ impl SessionTask {
                     self.publish(vec![outside_requests(message)]).await;
                 }
                 () = store_is_back(&mut self.log) => self.write_again().await,
+                Some(restored) = self.restoring.join_next() => {
+                    self.add_restored(restored.ok().flatten()).await;
+                }
                 Some(over) = self.tasks.join_next() => {
                     if let Ok(id) = over {
                         self.tasks_by_id.remove(&id);
@@ -434,14 +489,7 @@ impl SessionTask {
             reason,
             "session closed"
         );
-        self.tasks.shutdown().await;
-        if let Some(LoggedSession { log, ownership: Ownership::Ours, .. }) = &self.log {
-            match reason == SHUTDOWN {
-                true => log.release().await,
-                false => log.remove().await,
-            }
-        }
-        self.relay.client_disconnected(&self.session.client).await;
+        EndedSession { task: self, reason }
     }
 
     /// Goes on with what a former owner of the session has left: its calls are told as lost, and never repeated.
@@ -454,21 +502,33 @@ impl SessionTask {
             lost_calls = restored.lost_calls.len(),
             "session taken over"
         );
-        if let Some(level) = restored.record.log_level.as_deref().and_then(LogLevel::parse) {
-            self.relay.restore_log_level(&client, level).await;
-        }
         let lost = restored.lost_calls.into_iter().map(|(stream, id)| Publication {
             stream,
             message: Message::Response { id: Some(id), outcome: Err(call_lost()) },
             end: StreamEnd::Closed,
         });
         self.publish(lost.collect()).await;
+        if let Some(level) = restored.record.log_level.as_deref().and_then(LogLevel::parse) {
+            self.relay.restore_log_level(&client, level).await;
+        }
+        // Servers may take long to respond: the session takes requests meanwhile.
         for uri in restored.record.subscriptions {
-            let subscribed = self.subscriptions.subscribe(&self.relay, &client, &uri).await;
-            if subscribed.is_ok() {
-                // The resource may have changed meanwhile.
-                self.publish(vec![outside_requests(resource_updated(&uri))]).await;
-            }
+            let (relay, client) = (self.relay.clone(), client.clone());
+            self.unrestored.insert(uri.clone());
+            self.restoring.spawn(async move {
+                let opened = ResourceSubscriptions::open(&relay, &client, &uri).await;
+                opened.ok().map(|subscription| (uri, subscription))
+            });
+        }
+    }
+
+    /// Adds a subscription of a former owner, unless the client has ended it meanwhile.
+    async fn add_restored(&mut self, restored: Option<(String, Subscription)>) {
+        let Some((uri, subscription)) = restored else { return };
+        if self.unrestored.remove(&uri) {
+            self.subscriptions.add(&uri, subscription);
+            // The resource may have changed meanwhile.
+            self.publish(vec![outside_requests(resource_updated(&uri))]).await;
         }
     }
 
@@ -480,17 +540,23 @@ impl SessionTask {
         }
         let ended = publications.iter().filter(|it| it.end == StreamEnd::Closed);
         let closed: Vec<u64> = ended.map(|it| it.stream).collect();
-        let events: Vec<SentEvent> = publications
-            .iter()
-            .filter_map(|it| self.streams.encode(it.stream, &it.message))
-            .collect();
-        let (events_to_store, closed_to_store) = (events.clone(), closed.clone());
+        let mut events = Vec::with_capacity(publications.len());
+        let mut events_to_store = Vec::with_capacity(publications.len());
+        for Publication { stream, message, .. } in &publications {
+            let Some(event) = self.streams.encode(*stream, message) else { continue };
+            events_to_store.extend(stored_event(&event, message));
+            events.push(event);
+        }
         let update = SessionUpdate {
             events: events_to_store,
-            closed: closed_to_store,
+            closed: closed.clone(),
             ..SessionUpdate::default()
         };
         self.write(update).await;
+        if self.is_lost() {
+            // The new owner does not know these events, and tells the calls as lost.
+            return;
+        }
         for event in events {
             self.streams.deliver(event);
         }
@@ -505,6 +571,11 @@ impl SessionTask {
         if publication.end == StreamEnd::Closed {
             self.streams.close(publication.stream);
         }
+    }
+
+    /// Has another replica taken the session over?
+    fn is_lost(&self) -> bool {
+        self.log.as_ref().is_some_and(|it| it.ownership == Ownership::Lost)
     }
 
     /// Writes to the store, where replicas share the session.
@@ -525,10 +596,12 @@ impl SessionTask {
     async fn write_again(&mut self) {
         let Some(record) = self.record() else { return };
         let opened = self.tasks_by_id.iter().map(|(id, (_, stream))| (*stream, id.clone()));
+        let mut events = self.streams.kept_events();
+        events.retain(|it| it.bytes.len() <= MAX_STORED_EVENT_BYTES);
         let update = SessionUpdate {
             record: Some(record),
             opened: opened.collect(),
-            events: self.streams.kept_events(),
+            events,
             closed: Vec::new(),
         };
         let image = SessionImage { last_stream: self.streams.last_stream(), update };
@@ -540,7 +613,9 @@ impl SessionTask {
     /// The description of the client for the store.
     fn record(&self) -> Option<SessionRecord> {
         let logged = self.log.as_ref()?;
-        let subscriptions = self.subscriptions.uris().map(str::to_owned).collect();
+        let unrestored = self.unrestored.iter().map(String::as_str);
+        let subscriptions =
+            self.subscriptions.uris().chain(unrestored).map(str::to_owned).collect();
         let record = session_record(&self.session.client, &self.session.protocol_version);
         let has_read_get_stream = logged.has_read_get_stream;
         Some(SessionRecord { subscriptions, has_read_get_stream, ..record })
@@ -549,9 +624,23 @@ impl SessionTask {
     /// At shutdown, lets running requests finish within the timeout.
     async fn drain(&mut self) {
         self.streams.remove_get_stream();
+        if self.log.is_some() {
+            // New requests wait for the next owner. If they began here, there might never be a moment without one.
+            self.session.is_leaving.store(true, Ordering::SeqCst);
+        }
         let deadline = Instant::now() + self.timeouts.drain;
-        while !self.tasks.is_empty() {
+        loop {
+            // A command may begin another request.
+            while let Ok(command) = self.commands.try_recv() {
+                self.apply(command).await;
+            }
+            let is_idle = self.tasks.is_empty() && self.session.running.load(Ordering::SeqCst) == 0;
+            if is_idle || self.is_lost() {
+                return;
+            }
+            let session = self.session.clone();
             tokio::select! {
+                () = session.request_ended.notified() => {}
                 Some(command) = self.commands.recv() => self.apply(command).await,
                 Some(over) = self.tasks.join_next() => {
                     if let Ok(id) = over {
@@ -560,9 +649,6 @@ impl SessionTask {
                 }
                 () = sleep_until(deadline) => return,
             }
-        }
-        while let Ok(command) = self.commands.try_recv() {
-            self.apply(command).await;
         }
     }
 
@@ -663,12 +749,14 @@ impl SessionTask {
             }
             Command::Cancel { id } => self.cancel(id).await,
             Command::Subscribe { uri, reply } => {
+                self.unrestored.remove(&uri);
                 let client = &self.session.client;
                 let outcome = self.subscriptions.subscribe(&self.relay, client, &uri).await;
                 self.write_record().await;
                 let _client_gone = reply.send(outcome);
             }
             Command::Unsubscribe { uri } => {
+                self.unrestored.remove(&uri);
                 self.subscriptions.unsubscribe(&uri);
                 self.write_record().await;
             }
@@ -726,19 +814,65 @@ impl SessionTask {
     }
 }
 
+/// What the store keeps of an event. A large one would delay every other use of the store: of a response, the client of the
+/// next owner learns that it was too large, and other messages are left out.
+fn stored_event(event: &SentEvent, message: &Message) -> Option<SentEvent> {
+    if event.bytes.len() <= MAX_STORED_EVENT_BYTES {
+        return Some(event.clone());
+    }
+    match message {
+        Message::Response { id, .. } => {
+            let text = "the call was executed, and its result was too large to be kept for another replica";
+            let message =
+                Message::Response { id: id.clone(), outcome: Err(server::internal_error(text)) };
+            Some(replay::encode_as(event, &message))
+        }
+        Message::Request { .. } | Message::Notification { .. } => None,
+    }
+}
+
+/// A session that takes no requests any more.
+#[derive(Debug)]
+pub(crate) struct EndedSession {
+    task: SessionTask,
+    reason: &'static str,
+}
+
+impl EndedSession {
+    /// Ends what is left of it, and leaves it to other replicas if this one shuts down.
+    pub(crate) async fn finish(self) {
+        let EndedSession { task: mut ended, reason } = self;
+        ended.tasks.shutdown().await;
+        if let Some(LoggedSession { log, ownership: Ownership::Ours, .. }) = &ended.log {
+            match reason == SHUTDOWN {
+                true => log.release().await,
+                false => log.remove().await,
+            }
+        }
+        // Requests that wait for the end go to the next owner.
+        ended.commands.close();
+        ended.relay.client_disconnected(&ended.session.client).await;
+    }
+}
+
 /// A message on the stream outside of requests.
 fn outside_requests(message: Message) -> Publication {
     Publication { stream: GET_STREAM, message, end: StreamEnd::Open }
 }
 
-/// Completes when the store is back after it was away, or has lost the session.
+/// Completes when the session is to be written again.
 async fn store_is_back(log: &mut Option<LoggedSession>) {
     match log {
-        Some(logged) => {
+        Some(logged) => loop {
             if logged.resync.changed().await.is_err() {
                 std::future::pending().await
             }
-        }
+            let all = logged.resync.borrow_and_update().all;
+            let is_for_all = std::mem::replace(&mut logged.resynced, all) != all;
+            if is_for_all || logged.log.is_behind() {
+                return;
+            }
+        },
         None => std::future::pending().await,
     }
 }

@@ -128,10 +128,27 @@ impl SessionTable {
     }
 
     /// Removes a session and ends its task.
-    pub(crate) fn close(&self, session: &Session) {
-        self.sessions.update(|sessions| sessions.remove(&session.id));
+    pub(crate) fn close(&self, session: &Arc<Session>) {
+        remove(&self.sessions, session);
         session.close();
     }
+}
+
+/// Removes a session, and not a later one with its id.
+fn remove(sessions: &Sessions, session: &Arc<Session>) {
+    sessions.update(|sessions| {
+        if sessions.get(&session.id).is_some_and(|it| Arc::ptr_eq(it, session)) {
+            sessions.remove(&session.id);
+        }
+    });
+}
+
+/// Runs a session. It is in the table for as long as it takes requests: a later request finds its next owner.
+async fn run_session(task: SessionTask, sessions: Sessions) {
+    let session = task.session().clone();
+    let ended = task.run().await;
+    remove(&sessions, &session);
+    ended.finish().await;
 }
 
 async fn run_sessions(
@@ -142,18 +159,18 @@ async fn run_sessions(
 ) {
     let mut tasks = JoinSet::new();
     // A task that panicked cannot say which session it ran.
-    let mut session_ids: HashMap<Id, String> = HashMap::new();
+    let mut by_task: HashMap<Id, Arc<Session>> = HashMap::new();
     loop {
         tokio::select! {
             Some(task) = new_tasks.recv() => {
-                let session_id = task.session_id().to_owned();
-                session_ids.insert(tasks.spawn(task.run()).id(), session_id);
+                let session = task.session().clone();
+                by_task.insert(tasks.spawn(run_session(task, sessions.clone())).id(), session);
             }
             Some(over) = tasks.join_next_with_id() => {
                 relay.metrics.sessions.fetch_sub(1, Ordering::Relaxed);
                 let task_id = over.map_or_else(|panicked| panicked.id(), |(id, ())| id);
-                if let Some(session_id) = session_ids.remove(&task_id) {
-                    sessions.update(|it| it.remove(&session_id));
+                if let Some(session) = by_task.remove(&task_id) {
+                    remove(&sessions, &session);
                 }
             }
             () = wait_until_true(&mut shutdown) => break,
@@ -162,7 +179,7 @@ async fn run_sessions(
     // Sessions in use end with their connections.
     new_tasks.close();
     while let Some(task) = new_tasks.recv().await {
-        tasks.spawn(task.run());
+        tasks.spawn(run_session(task, sessions.clone()));
     }
     while tasks.join_next().await.is_some() {}
 }

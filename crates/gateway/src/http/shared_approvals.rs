@@ -4,6 +4,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -35,7 +37,10 @@ impl Gateway {
         let (decisions, mut decided_here) = mpsc::channel(DECISION_CAPACITY);
         let (mut own, mut fleet) = (queue.watch_own(), shared.watch_fleet());
         let replicas = Replicas::default();
-        let (mut published, mut shown) = (Vec::new(), Vec::new());
+        let (mut published, mut shown) = (Vec::new(), Some(Vec::new()));
+        let mut resync = shared.resync_signal();
+        let mut resynced = resync.borrow_and_update().all;
+        let mut sending = FuturesUnordered::new();
         loop {
             let mine: Vec<SharedApproval> =
                 own.borrow_and_update().iter().map(|it| SharedApproval::new(it)).collect();
@@ -44,14 +49,28 @@ impl Gateway {
             }
             fleet.mark_unchanged();
             let others = of_others(&shared);
-            if others != shown {
+            if shown.as_ref() != Some(&others) {
                 queue.set_remote(others.clone(), decisions.clone()).await;
-                shown = others;
+                shown = Some(others);
             }
             tokio::select! {
                 changed = own.changed() => if changed.is_err() { return },
                 changed = fleet.changed() => if changed.is_err() { return },
-                Some(decision) = decided_here.recv() => send(&shared, &replicas, decision).await,
+                changed = resync.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let all = resync.borrow_and_update().all;
+                    if std::mem::replace(&mut resynced, all) != all {
+                        // The store may have lost them, or they are sealed with an old key.
+                        published.clear();
+                    }
+                }
+                Some(decision) = decided_here.recv(), if sending.len() < DECISION_CAPACITY => {
+                    sending.push(send(&shared, &replicas, decision));
+                }
+                // A call whose decision was not delivered is shown again.
+                Some(Delivery::Failed) = sending.next() => shown = None,
             }
         }
     }
@@ -109,10 +128,17 @@ fn of_others(shared: &SharedState) -> Vec<RemoteApproval> {
     all
 }
 
+/// Whether a decision has reached its replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    Delivered,
+    Failed,
+}
+
 /// Sends a decision to the replica on which the call waits.
-async fn send(shared: &SharedState, replicas: &Replicas, decision: RemoteDecision) {
+async fn send(shared: &SharedState, replicas: &Replicas, decision: RemoteDecision) -> Delivery {
     let RemoteDecision { origin, id, decision, decided, approval } = decision;
-    let was_decided = async {
+    let delivered = async {
         let replica: ReplicaId = origin.parse().ok()?;
         let fleet = shared.fleet();
         let address = fleet.address(replica)?;
@@ -121,11 +147,16 @@ async fn send(shared: &SharedState, replicas: &Replicas, decision: RemoteDecisio
         let to = (replica, address);
         let mut parts = replicas.send(shared, to, operation, &Bytes::new()).await.ok()?;
         match parts.next().await.ok()?? {
-            ResponsePart::Head(StatusCode::OK, _) => Some(approval),
-            ResponsePart::Head(..) | ResponsePart::Data(_) | ResponsePart::End => None,
+            ResponsePart::Head(StatusCode::OK, _) => Some(Some(approval)),
+            ResponsePart::Head(..) | ResponsePart::Data(_) | ResponsePart::End => Some(None),
         }
     };
-    let _caller_left = decided.send(was_decided.await);
+    let (delivery, was_decided) = match delivered.await {
+        Some(was_decided) => (Delivery::Delivered, was_decided),
+        None => (Delivery::Failed, None),
+    };
+    let _caller_left = decided.send(was_decided);
+    delivery
 }
 
 /// A waiting call as other replicas read it.

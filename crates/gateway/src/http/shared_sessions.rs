@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use http::{Method, Response, StatusCode};
 use switchboard_wire::jsonrpc::message::{self, Message, Messages, Payload, RequestId};
 use switchboard_wire::protocol::era::Era;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::downstream::client::Client;
@@ -19,12 +21,17 @@ use crate::http::server_state::HttpState;
 use crate::http::session::Session;
 use crate::http::session_table::SessionStart;
 use crate::relay::call_lost;
-use crate::shared::fleet::StoreStatus;
+use crate::shared::fleet::{FleetView, StoreStatus};
 use crate::shared::session_log::{SessionLog, read_record};
+use crate::shared::shared_state::SharedState;
 use crate::shared::store::{Epoch, ReplicaId};
 
 /// How often the owner is looked up again, because it has changed meanwhile.
-const MAX_ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 8;
+/// How often an owner that is alive is asked again, although it does not have the session, before it loses the session.
+const NOT_THERE_ATTEMPTS: usize = 4;
+/// The delay between these attempts.
+const NOT_THERE_DELAY: Duration = Duration::from_millis(25);
 /// The length of a session id.
 const ID_LEN: usize = 32;
 
@@ -42,11 +49,11 @@ pub(crate) async fn find(state: &HttpState, id: &str, request: ClientRequest<'_>
     if !is_id {
         return unknown_session();
     }
-    for _ in 0..MAX_ATTEMPTS {
+    for number in 0..MAX_ATTEMPTS {
         if let Some(session) = state.sessions.get(id, request.principal) {
             return Found::Here(session);
         }
-        match attempt(state, id, request).await {
+        match attempt(state, id, (request, number)).await {
             Attempt::Done(found) => return found,
             Attempt::Again => {}
         }
@@ -60,7 +67,11 @@ enum Attempt {
     Again,
 }
 
-async fn attempt(state: &HttpState, id: &str, request: ClientRequest<'_>) -> Attempt {
+async fn attempt(
+    state: &HttpState,
+    id: &str,
+    (request, number): (ClientRequest<'_>, usize),
+) -> Attempt {
     let shared = &state.gateway.relay.shared;
     let Some(store) = shared.store() else { return Attempt::Done(unknown_session()) };
     let locations = &state.replicas.locations;
@@ -69,21 +80,23 @@ async fn attempt(state: &HttpState, id: &str, request: ClientRequest<'_>) -> Att
         Some(_) => None,
         None => match store.find_session(id).await {
             Ok(Some(stored)) => Some(stored),
-            Ok(None) if shared.fleet().is_recovering() => return away(request),
+            Ok(None) if may_be_incomplete(shared).await => return away(request),
             Ok(None) => return Attempt::Done(unknown_session()),
             Err(_) => return away(request),
         },
     };
     if let Some(stored) = &stored {
-        let record = read_record(shared, id, &stored.record);
-        if record.is_none_or(|it| *it.principal != **request.principal) {
-            return Attempt::Done(unknown_session());
+        match read_record(shared, id, &stored.record) {
+            Some(record) if *record.principal == **request.principal => {}
+            Some(_) => return Attempt::Done(unknown_session()),
+            // Sealed with a key that this replica does not have yet, or has no more. The session exists.
+            None => return away(request),
         }
     }
     let epoch = stored.as_ref().map(|it| it.epoch);
     match known.or(stored.and_then(|it| it.owner)) {
         Some(owner) if owner != shared.me().id => {
-            ask_owner(state, id, (owner, epoch), request).await
+            ask_owner(state, id, (owner, epoch), (request, number)).await
         }
         // The owner has left; or it was this replica, which has lost it.
         Some(_) | None => match epoch {
@@ -96,12 +109,21 @@ async fn attempt(state: &HttpState, id: &str, request: ClientRequest<'_>) -> Att
     }
 }
 
+/// May the store lack sessions that exist? Then no session may be called unknown. A store that was emptied a moment ago
+/// shows only in a heartbeat after that.
+async fn may_be_incomplete(shared: &SharedState) -> bool {
+    let is_incomplete =
+        |fleet: &FleetView| fleet.store != StoreStatus::Connected || fleet.is_recovering();
+    is_incomplete(&shared.fleet())
+        || shared.beat_now().await.is_none_or(|fleet| is_incomplete(&fleet))
+}
+
 /// Sends the request to the owner. The epoch is known if the store was just read.
 async fn ask_owner(
     state: &HttpState,
     id: &str,
     (owner, epoch): (ReplicaId, Option<Epoch>),
-    request: ClientRequest<'_>,
+    (request, number): (ClientRequest<'_>, usize),
 ) -> Attempt {
     let shared = &state.gateway.relay.shared;
     let fleet = shared.fleet();
@@ -125,6 +147,8 @@ async fn ask_owner(
     state.replicas.locations.remove(id);
     let is_dead = fleet.store == StoreStatus::Connected && !fleet.alive.contains_key(&owner);
     match error {
+        // It was not sent. The owner may be another one by now.
+        ForwardError::Unreachable if !is_dead && epoch.is_none() => Attempt::Again,
         ForwardError::Unreachable if !is_dead => away(request),
         // A request that only reads may be sent twice.
         ForwardError::MaybeSent if request.method == Method::POST => {
@@ -132,6 +156,11 @@ async fn ask_owner(
             Attempt::Done(Found::Response(lost(request)))
         }
         ForwardError::MaybeSent if !is_dead => Attempt::Again,
+        // The owner may be about to take the session over, or to leave it.
+        ForwardError::NotThere if !is_dead && number < NOT_THERE_ATTEMPTS => {
+            sleep(NOT_THERE_DELAY).await;
+            Attempt::Again
+        }
         ForwardError::Gone
         | ForwardError::NotThere
         | ForwardError::Unreachable
@@ -145,6 +174,10 @@ async fn ask_owner(
 
 /// Takes a session over.
 async fn adopt(state: &HttpState, id: &str, epoch: Epoch, request: ClientRequest<'_>) -> Attempt {
+    if *state.shutdown.borrow() {
+        // It would have to be left again at once.
+        return away(request);
+    }
     let guard = match state.replicas.adoptions.begin(id).await {
         Adoption::Begun(guard) => guard,
         Adoption::Waited => return Attempt::Again,

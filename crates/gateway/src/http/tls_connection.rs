@@ -24,7 +24,6 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
 use crate::http::body::Body;
-use crate::http::shutdown::wait_until_true;
 use crate::http::tls::{HTTP_2, LoadedTls, TlsServer};
 use crate::http::write_timeout::WriteTimeout;
 
@@ -69,13 +68,14 @@ pub(crate) type Responder = Arc<dyn Fn(Request<Incoming>) -> ResponseFuture + Se
 pub(crate) type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// Serves a connection until it ends, or until `evicted` completes. After shutdown, requests in flight are finished.
+/// Serves a connection until it ends, or until `evicted` completes. After `shutdown` completes, requests in flight are
+/// finished.
 pub(crate) async fn serve(
     (tls, stream): (&TlsServer, TcpStream),
     timeouts: ConnectionTimeouts,
     (responder, certificate): (Responder, &CertificateSlot),
     evicted: impl Future<Output = ()>,
-    shutdown: watch::Receiver<bool>,
+    shutdown: impl Future<Output = ()>,
 ) -> TlsEnd {
     let mut evicted = pin!(evicted);
     let mut changes = tls.watch();
@@ -131,7 +131,7 @@ async fn serve_http_1(
     (stream, timeouts): (TlsIo, ConnectionTimeouts),
     responder: Responder,
     closing: impl Future<Output = ()>,
-    mut shutdown: watch::Receiver<bool>,
+    shutdown: impl Future<Output = ()>,
 ) {
     let service = service_fn(move |request| responder(request));
     let mut connection = pin!(
@@ -143,7 +143,7 @@ async fn serve_http_1(
     tokio::select! {
         _connection_failed = &mut connection => {}
         () = closing => {}
-        () = wait_until_true(&mut shutdown) => {
+        () = shutdown => {
             connection.as_mut().graceful_shutdown();
             let _connection_failed = connection.await;
         }
@@ -154,7 +154,7 @@ async fn serve_http_2(
     stream: TlsIo,
     responder: Responder,
     closing: impl Future<Output = ()>,
-    mut shutdown: watch::Receiver<bool>,
+    shutdown: impl Future<Output = ()>,
 ) {
     let service = service_fn(move |request| responder(request));
     let (spawner, mut spawned) = StreamSpawner::new();
@@ -167,7 +167,7 @@ async fn serve_http_2(
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(stream, service)
     );
-    let mut closing = pin!(closing);
+    let (mut closing, mut shutdown) = (pin!(closing), pin!(shutdown));
     let mut streams = FuturesUnordered::new();
     let mut is_shutting_down = false;
     loop {
@@ -176,7 +176,7 @@ async fn serve_http_2(
             Some(stream) = spawned.recv() => streams.push(stream),
             Some(()) = streams.next() => {}
             () = &mut closing => return,
-            () = wait_until_true(&mut shutdown), if !is_shutting_down => {
+            () = &mut shutdown, if !is_shutting_down => {
                 // Tells the client which of its requests are still served.
                 is_shutting_down = true;
                 connection.as_mut().graceful_shutdown();

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use switchboard::ToolCallError;
 use switchboard::request::RequestError;
-use switchboard_wire::jsonrpc::message::RpcError;
+use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::server;
 
 use crate::downstream::request::Outcome;
@@ -14,7 +14,10 @@ const NOT_PERMITTED: i64 = -32000;
 /// The code of an error that ends when the store is back.
 const STORE_AWAY: i64 = -32010;
 /// The code of an error for a quota that is used up. Its data say when to try again.
-pub(crate) const QUOTA_EXCEEDED: i64 = -32029;
+const QUOTA_EXCEEDED: i64 = -32029;
+/// What the data of our own errors begin with, where HTTP says more than the code. A server may use the same codes for a
+/// request that it has run, and the data of its errors, which are cut out of its message, never begin with white space.
+const OWN_DATA: &[u8] = b" ";
 /// The longest name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -111,7 +114,24 @@ pub(super) fn too_many_calls(server: &str) -> RpcError {
 /// A quota of the principal is used up.
 pub(super) fn quota_exceeded(reason: &str, seconds: u128, data: &Json) -> RpcError {
     let message = format!("{reason}; try again in {seconds} s");
-    RpcError { code: QUOTA_EXCEEDED, message, data: Some(payload(data)) }
+    RpcError { code: QUOTA_EXCEEDED, message, data: Some(own_data(data)) }
+}
+
+fn own_data(data: &Json) -> Payload {
+    let mut text = OWN_DATA.to_vec();
+    text.extend_from_slice(data.to_string().as_bytes());
+    Payload::from_json(text.into())
+}
+
+/// Is this our own error with this code, and not one of a server?
+fn is_own(error: &RpcError, code: i64) -> bool {
+    let is_own = error.data.as_ref().is_some_and(|it| it.as_bytes().starts_with(OWN_DATA));
+    error.code == code && is_own
+}
+
+/// The data of the error, if a quota of the principal is used up.
+pub(crate) fn exceeded_quota(error: &RpcError) -> Option<&Payload> {
+    error.data.as_ref().filter(|_| is_own(error, QUOTA_EXCEEDED))
 }
 
 /// A name that is not in the catalogue.
@@ -145,10 +165,10 @@ pub(crate) fn call_lost() -> RpcError {
 /// What a request needs cannot be read or written now.
 pub(crate) fn store_away() -> RpcError {
     let message = "the store that replicas share cannot be reached; try again later".to_owned();
-    RpcError { code: STORE_AWAY, message, data: None }
+    RpcError { code: STORE_AWAY, message, data: Some(own_data(&json!({"retryAfterSeconds": 1}))) }
 }
 
 /// Should the client try again when the store is back?
 pub(crate) fn is_store_away(error: &RpcError) -> bool {
-    error.code == STORE_AWAY
+    is_own(error, STORE_AWAY)
 }

@@ -1,7 +1,7 @@
 //! The `requestState` that a modern client sends back with its input. Sealed, and valid only for the same server,
 //! principal and request. A server's own state travels inside the gateway's.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
 
 use super::Relay;
-use super::errors::{invalid_request_state, too_many_request_states, used_request_state};
-use super::used_states::{StateRefusal, StateUse};
+use super::errors::invalid_request_state;
+use super::used_states::StateUse;
 use crate::downstream::approvals::Approvals;
 use crate::downstream::request::InboundRequest;
 use crate::json::payload;
@@ -98,15 +98,8 @@ impl Relay {
             return Err(invalid_request_state());
         }
         let is_once = state_use == StateUse::Once || approvals != Approvals::default();
-        if is_once && issuer.id == self.shared.me().id {
-            let used = self.used_states.consume(&request.client().account, number, Instant::now());
-            used.map_err(|refusal| match refusal {
-                StateRefusal::Used => used_request_state(),
-                StateRefusal::TooMany => too_many_request_states(),
-            })?;
-        }
         if is_once {
-            self.use_state_once((&issuer, number)).await?;
+            self.use_state_once(&request.client().account, (&issuer, number)).await?;
         }
         if let Some(state) = state {
             params.insert("requestState", Payload::from_json(state.get().to_owned().into()));

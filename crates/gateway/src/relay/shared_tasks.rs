@@ -1,12 +1,15 @@
 //! The owners of tasks, also of those that other replicas have started, and the request states that any replica has used.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 
-use super::errors::{invalid_request_state, store_away, used_request_state};
+use super::errors::{
+    invalid_request_state, store_away, too_many_request_states, used_request_state,
+};
+use super::used_states::StateRefusal;
 use super::{REQUEST_STATE_TTL, Relay};
 use crate::shared::shared_state::{ReplicaAddress, digest};
 
@@ -58,7 +61,8 @@ impl Relay {
         if self.task_owners.server_of(task, principal).is_some() {
             return None;
         }
-        Some(self.shared_task(task, principal).await.ok()??.replica)
+        let replica = self.shared_task(task, principal).await.ok()??.replica;
+        Some(replica).filter(|it| it.id != self.shared.me().id)
     }
 
     async fn shared_task(
@@ -75,23 +79,41 @@ impl Relay {
         Ok(text.and_then(|it| serde_json::from_slice(&it).ok()))
     }
 
-    /// Uses a state that is valid once, also if another replica has issued it.
+    /// Uses a state that is valid once, also if another replica has issued it. Noted in the store first: a use that could
+    /// not be noted leaves the state as it was.
     pub(super) async fn use_state_once(
         &self,
+        account: &Arc<str>,
         (issuer, number): (&ReplicaAddress, u64),
     ) -> Result<(), RpcError> {
-        match self.shared.store() {
-            Some(store) => {
-                let key = format!("used:{}-{number}", issuer.id);
-                let is_first = store.put_new(&key, b"1", REQUEST_STATE_TTL).await;
-                match is_first.map_err(|_| store_away())? {
-                    true => Ok(()),
-                    false => Err(used_request_state()),
-                }
-            }
+        let is_own = issuer.id == self.shared.me().id;
+        let use_here = || self.used_states.consume(account, number, Instant::now());
+        let Some(store) = self.shared.store() else {
             // Only the replica that has issued a state knows whether it was used. Requests are sent there first.
-            None if issuer.id == self.shared.me().id => Ok(()),
-            None => Err(invalid_request_state()),
+            return match is_own {
+                true => use_here().map_err(refused_request_state),
+                false => Err(invalid_request_state()),
+            };
+        };
+        let key = format!("used:{}-{number}", issuer.id);
+        match store.put_new(&key, b"1", REQUEST_STATE_TTL).await {
+            Ok(is_first) => {
+                if is_own {
+                    // So that this replica can tell while the store is away.
+                    let _used_or_too_many = use_here();
+                }
+                is_first.then_some(()).ok_or_else(used_request_state)
+            }
+            Err(_) if is_own && self.used_states.is_used(number) => Err(used_request_state()),
+            // Another replica may have used it. It stays valid: the client tries again.
+            Err(_) => Err(store_away()),
         }
+    }
+}
+
+fn refused_request_state(refusal: StateRefusal) -> RpcError {
+    match refusal {
+        StateRefusal::Used => used_request_state(),
+        StateRefusal::TooMany => too_many_request_states(),
     }
 }

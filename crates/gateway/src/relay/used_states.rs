@@ -90,6 +90,11 @@ impl UsedStates {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Is it known that a state was used?
+    pub(super) fn is_used(&self, number: u64) -> bool {
+        self.used.read(|states| states.used.contains_key(&number))
+    }
+
     /// Uses a state, counted for an account.
     pub(super) fn consume(
         &self,

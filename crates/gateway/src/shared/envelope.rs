@@ -105,9 +105,10 @@ fn now_millis() -> u64 {
 pub(crate) fn seal(
     sealer: &StateSealer,
     (from, to): (ReplicaId, ReplicaId),
-    operation: Operation,
+    operation: &Operation,
     body: &[u8],
 ) -> (Bytes, ResponseReader) {
+    let operation = operation.clone();
     let envelope = Envelope { to, from, sent_at: now_millis(), operation };
     let head = serde_json::to_vec(&envelope).expect("it has only texts and numbers");
     let (mut sealed, cipher) = sealer.exchange(PURPOSE);
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn a_request_is_accepted_once_and_by_its_receiver_only() {
         let sealer = StateSealer::new();
-        let (sealed, _) = seal(&sealer, (A, B), respond(), b"body");
+        let (sealed, _) = seal(&sealer, (A, B), &respond(), b"body");
         assert!(!sealed.windows(6).any(|it| it == b"secret"));
         let accepted = AcceptedExchanges::default();
         let refused = |me, sealed: &[u8]| open(&sealer, (me, &accepted), sealed).map(drop);
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn a_response_arrives_in_parts_and_none_can_be_left_out() {
         let sealer = StateSealer::new();
-        let (sealed, mut reader) = seal(&sealer, (A, B), respond(), b"");
+        let (sealed, mut reader) = seal(&sealer, (A, B), &respond(), b"");
         let opened = open(&sealer, (B, &AcceptedExchanges::default()), &sealed);
         let (_, _, mut response) = opened.expect("it is for us");
         let headers = header_map(&[("content-type".to_owned(), "text/event-stream".to_owned())]);
@@ -347,7 +348,7 @@ mod tests {
             received.extend(reader.next().expect("unchanged"));
         }
         assert_eq!(received, parts);
-        let (sealed, mut reader) = seal(&sealer, (A, B), respond(), b"");
+        let (sealed, mut reader) = seal(&sealer, (A, B), &respond(), b"");
         let opened = open(&sealer, (B, &AcceptedExchanges::default()), &sealed);
         let (_, _, mut response) = opened.expect("it is for us");
         let _left_out = response.seal(&parts[0]);

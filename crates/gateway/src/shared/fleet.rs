@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::store::{Heartbeat, ReplicaId, SharedLists, StateStore, StoreError};
@@ -15,11 +15,15 @@ use crate::sealed_state::{SealKeys, StateSealer};
 
 /// The interval of heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
+/// The longest delay before failed writes are repeated.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// The least time between heartbeats that are requested.
+const MIN_BEAT_DELAY: Duration = Duration::from_millis(20);
 /// How long a replica counts as alive after its last heartbeat.
 const HEARTBEAT_TTL: Duration = Duration::from_secs(5);
 /// How long the address of a replica that has gone is remembered.
 const ADDRESS_TTL: Duration = Duration::from_secs(3600);
-/// How long after the store has lost its contents the replicas need to write their sessions again.
+/// How long the replicas need to write their sessions after the store has come back, or has lost its contents.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);
 /// How long leaving may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -58,8 +62,18 @@ pub(crate) struct FleetView {
     pub(crate) lists: Arc<SharedLists>,
     generation: Option<u64>,
     lists_revision: u64,
-    /// When the store was found to have lost what it held.
-    lost_contents_at: Option<Instant>,
+    /// When the store came back, or was found to have lost what it held.
+    incomplete_since: Option<Instant>,
+    /// How many heartbeats had been requested when this one began.
+    pub(crate) beats_requested: u64,
+}
+
+/// What the heartbeats do for the rest of the replica.
+pub(crate) struct FleetWork {
+    /// How often a session could not be written.
+    pub(crate) failed_writes: Arc<AtomicU64>,
+    /// Counts the requests for a heartbeat at once.
+    pub(crate) beats_requested: watch::Receiver<u64>,
 }
 
 impl FleetView {
@@ -71,7 +85,8 @@ impl FleetView {
             lists: Arc::default(),
             generation: None,
             lists_revision: 0,
-            lost_contents_at: None,
+            incomplete_since: None,
+            beats_requested: 0,
         }
     }
 
@@ -89,34 +104,86 @@ impl FleetView {
 
     /// May the store lack sessions that exist? Then no session may be called unknown.
     pub(crate) fn is_recovering(&self) -> bool {
-        self.lost_contents_at.is_some_and(|it| it.elapsed() < RECOVERY_TIME)
+        self.incomplete_since.is_some_and(|it| it.elapsed() < RECOVERY_TIME)
     }
 }
 
-/// Sends heartbeats until nothing watches the fleet any more, then leaves it. `resync` counts how often the store came
-/// back or lost its contents: what belongs there must then be written again.
+/// What sessions have to write again. Each number counts how often.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Resync {
+    /// All of them: the store came back or lost its contents, the keys have changed, or this replica did not run for so
+    /// long that others may have taken its sessions over.
+    pub(crate) all: u64,
+    /// Those that the store lacks something of, because a write has failed.
+    pub(crate) behind: u64,
+}
+
+/// When to try again after writes have failed although the store responds: it may refuse them for long.
+struct FailedWrites {
+    counter: Arc<AtomicU64>,
+    known: u64,
+    delay: Duration,
+    next: Instant,
+}
+
+impl FailedWrites {
+    fn new(counter: Arc<AtomicU64>) -> FailedWrites {
+        FailedWrites { counter, known: 0, delay: Duration::ZERO, next: Instant::now() }
+    }
+
+    fn count(&self) -> u64 {
+        self.counter.load(Ordering::Relaxed)
+    }
+
+    /// Are sessions that are behind to be written again now? `count` is that before the last heartbeat.
+    fn is_due(&mut self, count: u64, now: Instant) -> bool {
+        if count == self.known {
+            if now >= self.next {
+                // The last attempt had no failure.
+                self.delay = Duration::ZERO;
+            }
+            return false;
+        }
+        if now < self.next {
+            return false;
+        }
+        self.known = count;
+        self.delay = (self.delay * 2).clamp(HEARTBEAT_INTERVAL, MAX_RETRY_DELAY);
+        self.next = now + self.delay;
+        true
+    }
+}
+
+/// Sends heartbeats until nothing watches the fleet any more, then leaves it. Says through `resync` what belongs into the
+/// store and must be written again.
 pub(crate) async fn run(
     me: Member,
     (store, sealer): (Arc<dyn StateStore>, StateSealer),
-    (published, resync): (watch::Sender<Arc<FleetView>>, watch::Sender<u64>),
-    failed_writes: Arc<AtomicU64>,
+    (published, resync): (watch::Sender<Arc<FleetView>>, watch::Sender<Resync>),
+    work: FleetWork,
 ) {
-    let mut known_failures = 0;
+    let FleetWork { failed_writes, mut beats_requested } = work;
+    let mut failed_writes = FailedWrites::new(failed_writes);
+    let mut last_beat = Instant::now();
     let mut beats = interval(HEARTBEAT_INTERVAL);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut view = FleetView::clone(&published.borrow());
-    let mut resyncs = 0;
+    let mut resyncs = Resync::default();
     let mut keys = sealer.watch_keys();
     loop {
         tokio::select! {
             _ = beats.tick() => {}
+            () = requested(&mut beats_requested) => sleep_until(last_beat + MIN_BEAT_DELAY).await,
             () = new_key(&mut keys) => {
                 // All is sealed again, so that the old key can go.
-                resyncs += 1;
+                resyncs.all += 1;
                 let _no_sessions = resync.send(resyncs);
             }
             () = published.closed() => break,
         }
+        let was_suspended = last_beat.elapsed() > HEARTBEAT_TTL;
+        last_beat = Instant::now();
+        let requested = *beats_requested.borrow_and_update();
         let mut generation = [0; 8];
         rand::fill(&mut generation).expect("the system has random numbers");
         let heartbeat = Heartbeat {
@@ -129,25 +196,31 @@ pub(crate) async fn run(
         };
         let was = view.store;
         // Counted before the heartbeat, so that none is missed that fails during it.
-        let failures = failed_writes.load(Ordering::Relaxed);
+        let failures = failed_writes.count();
         match store.beat(&heartbeat).await {
             Ok(snapshot) => {
                 let is_lost = view.generation.is_some_and(|it| it != snapshot.generation);
                 if is_lost {
                     warn!("the store has lost what it held: sessions are written again");
-                    view.lost_contents_at = Some(Instant::now());
+                }
+                let was_away = matches!(was, StoreStatus::Away { .. });
+                if is_lost || was_away {
+                    view.incomplete_since = Some(Instant::now());
                 }
                 view.generation = Some(snapshot.generation);
                 if let Some(lists) = snapshot.lists {
                     view.lists = Arc::new(lists);
                 }
-                view.lists_revision = snapshot.lists_revision;
+                // Revisions begin again in a store that has lost its contents: the lists are read with the next heartbeat.
+                view.lists_revision = if is_lost { 0 } else { snapshot.lists_revision };
                 view.set_alive(&snapshot.replicas, &sealer);
                 view.store = StoreStatus::Connected;
-                let has_failed = failures != known_failures;
-                known_failures = failures;
-                if is_lost || has_failed || matches!(was, StoreStatus::Away { .. }) {
-                    resyncs += 1;
+                if failed_writes.is_due(failures, Instant::now()) {
+                    resyncs.behind += 1;
+                    let _no_sessions = resync.send(resyncs);
+                }
+                if is_lost || was_away || was_suspended {
+                    resyncs.all += 1;
                     let _no_sessions = resync.send(resyncs);
                 }
                 if was != StoreStatus::Connected {
@@ -156,9 +229,17 @@ pub(crate) async fn run(
             }
             Err(error) => view.set_away(&error),
         }
+        view.beats_requested = requested;
         let _no_readers = published.send(Arc::new(view.clone()));
     }
     let _best_effort = timeout(LEAVE_TIMEOUT, store.leave(me.id)).await;
+}
+
+/// Completes when a heartbeat is requested.
+async fn requested(requests: &mut watch::Receiver<u64>) {
+    if requests.changed().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Completes when the keys have changed.
@@ -194,5 +275,34 @@ impl FleetView {
                 self.store = StoreStatus::Away { since: Instant::now() };
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_that_fail_again_and_again_are_repeated_less_and_less_often() {
+        let counter = Arc::new(AtomicU64::new(0));
+        let mut failed = FailedWrites::new(counter.clone());
+        let start = Instant::now();
+        let mut repeated = Vec::new();
+        for beat in 0..100 {
+            let now = start + HEARTBEAT_INTERVAL * beat;
+            // The store refuses every write, of which there is one between two heartbeats.
+            counter.fetch_add(1, Ordering::Relaxed);
+            if failed.is_due(failed.count(), now) {
+                repeated.push(beat);
+            }
+        }
+        assert_eq!(repeated, [0, 1, 3, 7, 15, 31, 63]);
+        let later = start + HEARTBEAT_INTERVAL * 200;
+        assert!(failed.is_due(failed.count(), later), "the last failure is not forgotten");
+        assert!(!failed.is_due(failed.count(), later), "once");
+        assert!(!failed.is_due(failed.count(), later + MAX_RETRY_DELAY), "it works again");
+        counter.fetch_add(1, Ordering::Relaxed);
+        assert!(failed.is_due(failed.count(), later + MAX_RETRY_DELAY + HEARTBEAT_INTERVAL));
+        assert_eq!(failed.delay, HEARTBEAT_INTERVAL);
     }
 }

@@ -10,26 +10,28 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
-use super::shared_state::{SharedState, digest};
+use super::shared_state::{SharedState, WeakSharedState, digest};
 use super::store::ReplicaId;
 
-/// How long a lock lasts: longer than a refresh.
-const LOCK_TTL: Duration = Duration::from_secs(60);
+/// How long a lock lasts: longer than a refresh, and shorter than other processes wait for the lock of the token file, which
+/// the waiting process holds.
+const LOCK_TTL: Duration = Duration::from_secs(40);
 /// How long to wait for another holder. A lock of a holder that has gone has ended by then.
-const MAX_WAIT: Duration = Duration::from_secs(65);
+const MAX_WAIT: Duration = Duration::from_secs(45);
 /// How long to wait for a store that is away.
 const MAX_WAIT_AWAY: Duration = Duration::from_secs(5);
 /// The delay between attempts.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// The locks of logins of a gateway that opens its shared state later. Clones share it. Without a state, nothing is locked.
+/// Does not keep the state alive: a host has these locks for as long as it exists, and a replica leaves before that.
 #[derive(Debug, Clone, Default)]
-pub struct LoginLocks(Arc<OnceLock<SharedState>>);
+pub struct LoginLocks(Arc<OnceLock<WeakSharedState>>);
 
 impl LoginLocks {
-    /// Locks in this state from now on.
-    pub fn set(&self, state: SharedState) {
-        let _set_once = self.0.set(state);
+    /// Locks in this state from now on, until its last clone is dropped.
+    pub fn set(&self, state: &SharedState) {
+        let _set_once = self.0.set(state.downgrade());
     }
 }
 
@@ -57,7 +59,7 @@ impl Drop for LoginLock {
 impl SharedLocks for LoginLocks {
     fn lock<'a>(&'a self, key: &'a LoginKey) -> SharedLockFuture<'a> {
         Box::pin(async move {
-            let state = self.0.get()?;
+            let state = self.0.get()?.upgrade()?;
             let store = state.store()?;
             let key = format!("{}\0{}\0{}", key.server, key.issuer, key.client);
             let name = format!("login:{}", digest(&key));
@@ -97,26 +99,30 @@ mod tests {
 
     use super::*;
     use crate::shared::memory::MemoryStore;
-    use crate::shared::seal_keys::SealKeyFiles;
+    use crate::shared::seal_keys::test_keys;
     use crate::shared::shared_state::{SessionsWhileAway, StoreChoice};
 
-    fn locks(store: &MemoryStore) -> LoginLocks {
+    /// A replica, and the future that keeps its state current.
+    fn replica(store: &MemoryStore) -> (SharedState, impl Future<Output = ()> + use<>) {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let file = folder.path().join("key");
-        std::fs::write(&file, "00".repeat(32)).expect("written");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let own = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(&file, own).expect("it is ours");
-        }
-        let keys = SealKeyFiles::open(vec![file]).expect("a key");
+        let keys = test_keys(folder.path());
         let store = StoreChoice::Memory(store.clone());
-        let (state, _not_run) =
-            SharedState::open(&keys, store, "127.0.0.1:1", SessionsWhileAway::Refused);
+        SharedState::open(&keys, store, "127.0.0.1:1", SessionsWhileAway::Refused)
+    }
+
+    fn locks(state: &SharedState) -> LoginLocks {
         let locks = LoginLocks::default();
         locks.set(state);
         locks
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_can_lock_logins_does_not_keep_its_replica_from_leaving() {
+        let (state, running) = replica(&MemoryStore::default());
+        let locks = locks(&state);
+        drop(state);
+        timeout(Duration::from_secs(10), running).await.expect("it leaves");
+        drop(locks);
     }
 
     #[tokio::test(start_paused = true)]
@@ -128,7 +134,9 @@ mod tests {
         };
         let (one, other) = (key("https://one"), key("https://other"));
         let store = MemoryStore::default();
-        let (first, second) = (locks(&store), locks(&store));
+        let (states, _not_run): (Vec<_>, Vec<_>) =
+            [replica(&store), replica(&store)].into_iter().unzip();
+        let (first, second) = (locks(&states[0]), locks(&states[1]));
         let held = first.lock(&one).await.expect("it is free");
         assert!(second.lock(&other).await.is_some(), "another login");
         let second_lock = second.lock(&one);

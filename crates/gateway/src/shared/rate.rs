@@ -8,9 +8,10 @@ use std::time::Duration;
 use switchboard_wire::shared::Shared;
 use tokio::time::Instant;
 
+use super::shared_state::digest;
 use super::store::{StateStore, TokenGrant, TokenRequest};
 
-/// A portion is this part of what a second allows.
+/// The largest portion is this part of what a second allows.
 const PORTIONS_PER_SECOND: u32 = 20;
 /// Tokens that are not used within this time are given up, because another replica may have use for them.
 const PORTION_TTL: Duration = Duration::from_millis(250);
@@ -28,6 +29,8 @@ pub(crate) struct RatePortions {
 #[derive(Debug, Clone, Copy)]
 struct Portion {
     tokens: u32,
+    /// How many were taken together.
+    size: u32,
     expires_at: Instant,
     /// When the account's share is full again, while the store is away.
     full_at: Instant,
@@ -38,18 +41,18 @@ impl RatePortions {
     pub(crate) async fn take(
         &self,
         store: &dyn StateStore,
-        (account, key): (&Arc<str>, &str),
+        account: &Arc<str>,
         (per_second, count): (u32, u32),
         replicas: usize,
     ) -> Result<(), Duration> {
         if self.take_local(account, count) {
             return Ok(());
         }
-        let portion = (per_second / PORTIONS_PER_SECOND).max(count);
+        let portion = self.next_size(account).min(per_second / PORTIONS_PER_SECOND).max(count);
         let request = TokenRequest { per_second, at_least: count, at_most: portion };
-        match store.take_tokens(key, request).await {
+        match store.take_tokens(&digest(account), request).await {
             Ok(TokenGrant::Granted(granted)) => {
-                self.add(account, granted.saturating_sub(count));
+                self.add(account, (granted.saturating_sub(count), portion));
                 Ok(())
             }
             Ok(TokenGrant::RetryAfter(wait)) => Err(wait),
@@ -70,7 +73,16 @@ impl RatePortions {
         })
     }
 
-    fn add(&self, account: &Arc<str>, tokens: u32) {
+    /// The size of the next portion: twice that of one that was used up in time, so that it grows with the demand. Tokens
+    /// that a replica does not use are lost for the others.
+    fn next_size(&self, account: &Arc<str>) -> u32 {
+        self.portions.read(|portions| match portions.get(account) {
+            Some(portion) if portion.expires_at > Instant::now() => portion.size.saturating_mul(2),
+            Some(_) | None => 1,
+        })
+    }
+
+    fn add(&self, account: &Arc<str>, (tokens, size): (u32, u32)) {
         self.portions.update(|portions| {
             let now = Instant::now();
             if portions.len() >= PRUNE_AT {
@@ -81,6 +93,7 @@ impl RatePortions {
                 portion.tokens = 0;
             }
             portion.tokens += tokens;
+            portion.size = size;
             portion.expires_at = now + PORTION_TTL;
         });
     }
@@ -109,7 +122,7 @@ impl RatePortions {
 
 impl Portion {
     fn empty(now: Instant) -> Portion {
-        Portion { tokens: 0, expires_at: now, full_at: now }
+        Portion { tokens: 0, size: 0, expires_at: now, full_at: now }
     }
 }
 
@@ -124,7 +137,7 @@ mod tests {
         let mut passed = 0;
         for number in 0..requests {
             let replica = &replicas[number % replicas.len()];
-            let taken = replica.take(store, (&account, "ada"), (40, 1), replicas.len()).await;
+            let taken = replica.take(store, &account, (40, 1), replicas.len()).await;
             passed += usize::from(taken.is_ok());
         }
         passed
@@ -142,5 +155,34 @@ mod tests {
         assert_eq!(passed(&store, &replicas, 100).await, 40, "half of the rate each");
         tokio::time::advance(Duration::from_millis(500)).await;
         assert_eq!(passed(&store, &replicas[..1], 100).await, 20, "a replica without others");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_replicas_with_few_requests_each_waste_no_tokens() {
+        let store = MemoryStore::default();
+        let replicas: Vec<RatePortions> = (0..8).map(|_| RatePortions::default()).collect();
+        let account: Arc<str> = "ada".into();
+        for round in 0..12 {
+            for replica in &replicas {
+                let taken = replica.take(&store, &account, (100, 1), replicas.len()).await;
+                assert_eq!(taken, Ok(()), "round {round}: 27 of 100 per second");
+            }
+            tokio::time::advance(Duration::from_millis(300)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_with_many_requests_takes_larger_portions() {
+        let portions = RatePortions::default();
+        let (store, account): (MemoryStore, Arc<str>) = (MemoryStore::default(), "ada".into());
+        let mut sizes = Vec::new();
+        for _ in 0..60 {
+            assert_eq!(portions.take(&store, &account, (1000, 1), 1).await, Ok(()));
+            let size = portions.portions.read(|it| it["ada"].size);
+            if sizes.last() != Some(&size) {
+                sizes.push(size);
+            }
+        }
+        assert_eq!(sizes, [1, 2, 4, 8, 16, 32]);
     }
 }

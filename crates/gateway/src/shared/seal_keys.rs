@@ -158,6 +158,20 @@ fn parse_key(line: &str) -> Option<[u8; KEY_LEN]> {
     bytes.try_into().ok()
 }
 
+/// A key file in a folder, opened.
+#[cfg(test)]
+pub(crate) fn test_keys(folder: &std::path::Path) -> SealKeyFiles {
+    let file = folder.join("key");
+    std::fs::write(&file, "00".repeat(32)).expect("written");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&file, own).expect("it is ours");
+    }
+    SealKeyFiles::open(vec![file]).expect("a key")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use switchboard_wire::jsonrpc::message::RequestId;
+use tokio::sync::watch;
 use tracing::debug;
 
+use super::fleet::Resync;
 use super::shared_state::SharedState;
 use super::store::{
     Epoch, SessionChanges, SessionContents, SessionWrite, StoreError, StoredEvent, StoredSession,
@@ -168,7 +170,7 @@ impl SessionLog {
     }
 
     /// What follows the store's return.
-    pub(crate) fn resync_signal(&self) -> tokio::sync::watch::Receiver<u64> {
+    pub(crate) fn resync_signal(&self) -> watch::Receiver<Resync> {
         self.state.resync_signal()
     }
 
@@ -202,9 +204,16 @@ impl SessionLog {
         self.state.report_failed_write();
     }
 
+    /// Does the store lack something of the session?
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
     /// Writes all of the session again.
     pub(crate) async fn rewrite(&mut self, image: SessionImage) -> Ownership {
         debug!(epoch = self.epoch, "session written again");
+        let state = self.state.clone();
+        let _slot = state.rewrite_slot().await;
         self.kept.clear();
         self.kept_bytes = 0;
         let SessionImage { last_stream, update } = image;

@@ -2,16 +2,17 @@
 //! of the other replicas.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use switchboard_config::entry::server::sha256;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
 
 use super::envelope::AcceptedExchanges;
-use super::fleet::{self, FleetView, Member, StoreStatus};
+use super::fleet::{self, FleetView, FleetWork, Member, Resync, StoreStatus};
 use super::memory::MemoryStore;
 use super::rate::RatePortions;
 use super::redis::RedisStore;
@@ -21,6 +22,10 @@ use crate::sealed_state::StateSealer;
 
 /// The length of a digest in a key of the store.
 const DIGEST_CHARS: usize = 32;
+/// How long a heartbeat may take that a request waits for.
+const BEAT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most sessions that are written again at the same time.
+const MAX_REWRITES: usize = 32;
 
 /// Are sessions opened while the store is away? They stay on this replica then, until it is back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,17 +57,38 @@ struct Inner {
     sealer: StateSealer,
     store: Option<Arc<dyn StateStore>>,
     fleet: watch::Receiver<Arc<FleetView>>,
-    resync: watch::Receiver<u64>,
+    resync: watch::Receiver<Resync>,
+    /// Limits how many sessions are written again at the same time.
+    rewrites: Semaphore,
     rates: RatePortions,
     exchanges: AcceptedExchanges,
     /// How often a session could not be written.
     failed_writes: Arc<AtomicU64>,
+    /// Counts who waits for a heartbeat.
+    beat_requests: watch::Sender<u64>,
     while_away: SessionsWhileAway,
 }
 
 impl fmt::Debug for SharedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedState({})", self.0.me.id)
+    }
+}
+
+/// The same state, which this does not keep alive: a replica leaves the others when its last [`SharedState`] is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakSharedState(Weak<Inner>);
+
+impl WeakSharedState {
+    /// The state; None after the replica has left.
+    pub(crate) fn upgrade(&self) -> Option<SharedState> {
+        self.0.upgrade().map(SharedState)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.me.id)
     }
 }
 
@@ -84,10 +110,12 @@ impl SharedState {
             sealer: StateSealer::new(),
             store: None,
             fleet,
-            resync: watch::channel(0).1,
+            resync: watch::channel(Resync::default()).1,
+            rewrites: Semaphore::new(MAX_REWRITES),
             rates: RatePortions::default(),
             exchanges: AcceptedExchanges::default(),
             failed_writes: Arc::default(),
+            beat_requests: watch::channel(0).0,
             while_away: SessionsWhileAway::Refused,
         }))
     }
@@ -99,7 +127,7 @@ impl SharedState {
         store: StoreChoice,
         address: &str,
         while_away: SessionsWhileAway,
-    ) -> (SharedState, impl Future<Output = ()> + Send + 'static) {
+    ) -> (SharedState, impl Future<Output = ()> + Send + 'static + use<>) {
         let store: Option<Arc<dyn StateStore>> = match store {
             StoreChoice::None => None,
             StoreChoice::Memory(store) => Some(Arc::new(store)),
@@ -111,13 +139,14 @@ impl SharedState {
         };
         let me = Member { id: ReplicaId::random(), address: address.to_owned() };
         let (publish, fleet) = watch::channel(Arc::new(FleetView::new(status)));
-        let (resync_sender, resync) = watch::channel(0);
+        let (resync_sender, resync) = watch::channel(Resync::default());
         let sealer = keys.sealer();
         let failed_writes = Arc::new(AtomicU64::new(0));
+        let (beat_requests, beats_requested) = watch::channel(0);
         let heartbeats = store.clone().map(|store| {
-            let failed_writes = failed_writes.clone();
+            let work = FleetWork { failed_writes: failed_writes.clone(), beats_requested };
             let outcome = (publish, resync_sender);
-            fleet::run(me.clone(), (store, sealer.clone()), outcome, failed_writes)
+            fleet::run(me.clone(), (store, sealer.clone()), outcome, work)
         });
         let state = SharedState(Arc::new(Inner {
             me,
@@ -125,9 +154,11 @@ impl SharedState {
             store,
             fleet,
             resync,
+            rewrites: Semaphore::new(MAX_REWRITES),
             rates: RatePortions::default(),
             exchanges: AcceptedExchanges::default(),
             failed_writes,
+            beat_requests,
             while_away,
         }));
         let running = async move {
@@ -136,6 +167,10 @@ impl SharedState {
             }
         };
         (state, running)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakSharedState {
+        WeakSharedState(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn me(&self) -> &Member {
@@ -161,14 +196,40 @@ impl SharedState {
         self.0.fleet.borrow().clone()
     }
 
+    /// What a heartbeat that begins now says; None if it does not come in time.
+    pub(crate) async fn beat_now(&self) -> Option<Arc<FleetView>> {
+        let mut fleet = self.watch_fleet();
+        let mut number = 0;
+        self.0.beat_requests.send_modify(|count| {
+            *count += 1;
+            number = *count;
+        });
+        timeout(BEAT_TIMEOUT, async {
+            loop {
+                let now = fleet.borrow_and_update().clone();
+                if now.beats_requested >= number {
+                    return Some(now);
+                }
+                fleet.changed().await.ok()?;
+            }
+        })
+        .await
+        .ok()?
+    }
+
     /// The same, now and after each change.
     pub(crate) fn watch_fleet(&self) -> watch::Receiver<Arc<FleetView>> {
         self.0.fleet.clone()
     }
 
     /// Changes when the store has come back, or has lost what it held.
-    pub(crate) fn resync_signal(&self) -> watch::Receiver<u64> {
+    pub(crate) fn resync_signal(&self) -> watch::Receiver<Resync> {
         self.0.resync.clone()
+    }
+
+    /// Waits until a session may be written again.
+    pub(crate) async fn rewrite_slot(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.rewrites.acquire().await.ok()
     }
 
     /// A session could not be written: it is written again when the store can be reached.
@@ -193,8 +254,7 @@ impl SharedState {
         let Some(store) = self.store() else { return Ok(()) };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let replicas = self.fleet().alive.len();
-        let key = digest(account);
-        self.0.rates.take(store, (account, &key), (per_second, count), replicas).await
+        self.0.rates.take(store, account, (per_second, count), replicas).await
     }
 }
 

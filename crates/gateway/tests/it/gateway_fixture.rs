@@ -19,8 +19,8 @@ use switchboard_auth::resource_server::{Authenticator, TokenFile};
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
 use switchboard_gateway::{
     ApprovalQueue, DrainOptions, ExposeOptions, Gateway, HttpOptions, InteractiveSessions, Limits,
-    MetricsAccess, SealKeyFiles, ServedRoutes, SessionPolicy, SessionsWhileAway, SharedState,
-    StoreChoice, TlsServer, Tracer,
+    MetricsAccess, ReplicaListener, SealKeyFiles, ServedRoutes, SessionPolicy, SessionsWhileAway,
+    SharedState, SocketSharing, StoreChoice, TlsServer, Tracer,
 };
 use switchboard_wire::protocol::capabilities::ClientCapability;
 use switchboard_wire::transport::in_memory::{InMemoryTransport, pair};
@@ -193,7 +193,8 @@ impl GatewayFixture {
             dashboard: None,
             metrics_access: MetricsAccess::Authenticated,
             sessions: fixture_options.sessions,
-            replica_listener,
+            replica_listener: replica_listener
+                .map(|listener| ReplicaListener { listener, sharing: SocketSharing::Alone }),
             tls: fixture_options.tls,
             drain: DrainOptions::default(),
             worker_threads: 0,

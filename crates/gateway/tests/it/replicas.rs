@@ -210,8 +210,8 @@ async fn a_replica_that_stops_leaves_its_sessions_with_all_events_to_the_other()
     let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
     let level = json!({"level": "error"});
     test_client.request("logging/setLevel", level).await.result();
-    let subscribed = json!({"uri": "mcp://ls/data/item1"});
-    let _may_be_unknown = test_client.request("resources/subscribe", subscribed).await;
+    let resource = json!({"uri": "scripted://resource/1"});
+    test_client.request("resources/subscribe", resource.clone()).await.result();
     let request = call(&mut test_client, "talk", json!({"text": "t", "steps": 5, "ms": 300}));
     let mut stream = test_client.http.post(&request).await;
     let first_event = stream.event().await.expect("a first event");
@@ -226,6 +226,31 @@ async fn a_replica_that_stops_leaves_its_sessions_with_all_events_to_the_other()
     assert_eq!(echo(&mut test_client, "on").await, "on");
     let called = servers[1].received("ls");
     assert!(called.iter().any(|it| it["params"]["name"] == "echo"), "{called:?}");
+    // The servers of the other replica know what the client wants.
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    let was_told = |method: &str, member: &str, value: &Json| {
+        let mut received = servers[1].received("ls").into_iter();
+        received.any(|it| it["method"] == method && it["params"][member] == *value)
+    };
+    let restored = async {
+        while !was_told("logging/setLevel", "level", &json!("error"))
+            || !was_told("resources/subscribe", "uri", &resource["uri"])
+        {
+            poll.tick().await;
+        }
+    };
+    let restored = timeout(TEST_TIMEOUT, restored).await;
+    assert!(restored.is_ok(), "{:?}", servers[1].received("ls"));
+    let mut updates = test_client.http.open_stream(None).await;
+    let touch = call(&mut test_client, "touch", resource.clone());
+    test_client.http.post(&touch).await.remaining_text().await;
+    let updated = async {
+        while updates.event().await.expect("it goes on").message["method"]
+            != "notifications/resources/updated"
+        {}
+    };
+    timeout(TEST_TIMEOUT, updated).await.expect("the client is told");
+    drop(updates);
     let page = metrics(&left).await;
     assert!(page.contains("switchboard_sessions_taken_over_total 1\n"), "{page}");
     test_client.http.delete().await;
@@ -316,6 +341,69 @@ async fn a_state_of_a_modern_server_is_used_once_by_all_replicas_together() {
 }
 
 #[tokio::test]
+async fn a_state_that_cannot_be_noted_as_used_stays_valid() {
+    let mut replicas = Replicas::start(&["mh"]).await;
+    let mut test_client = replicas.client(ClientKind::ModernHttp).await;
+    let params = json!({"name": "mcp__mh__ask", "arguments": {"kind": "elicitation"}});
+    let asked = test_client.request_once("tools/call", params.clone()).await.result().clone();
+    let questions = asked["inputRequests"].as_object().expect("questions");
+    let answers: Json =
+        questions.iter().map(|(name, it)| (name.clone(), answer_as("ada")(it))).collect();
+    let mut again = params;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = answers;
+    replicas.store.set_away(true);
+    for address in [replicas.second.address, replicas.first.address] {
+        test_client.http.address = address;
+        let request = test_client.build_request("tools/call", again.clone());
+        let refused = test_client.http.post(&request).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    }
+    replicas.store.set_away(false);
+    let used = test_client.request_once("tools/call", again.clone()).await;
+    assert!(used.result()["resultType"] != "input_required", "{:?}", used.outcome);
+    test_client.http.address = replicas.second.address;
+    let repeated = test_client.request_once("tools/call", again).await;
+    let message = repeated.error()["message"].as_str().unwrap_or_default();
+    assert!(message.contains("used already"), "{message}");
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_moves_while_another_one_of_its_replica_still_drains() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let second = replicas.second.address;
+    let mut busy = replicas.client(ClientKind::LegacyHttp).await;
+    let mut moved = replicas.client(ClientKind::LegacyHttp).await;
+    let request = call(&mut busy, "slow", json!({"ms": 4000, "steps": 8}));
+    let stream = busy.http.post(&request).await;
+    assert!(stream.is_stream());
+    let Replicas { first, second: left, servers, _folder, .. } = replicas;
+    let stopping = tokio::spawn(first.stop());
+    moved.http.address = second;
+    let mut reached = 0;
+    while !stopping.is_finished() {
+        // Longer than a response may take that needs no stream.
+        let request = call(&mut moved, "slow", json!({"ms": 400, "steps": 1}));
+        let response = moved.http.post(&request).await;
+        assert_eq!(response.status, 200, "its client would begin a new session");
+        let events = response.remaining_events().await;
+        assert_eq!(events.last().map(|it| &it.message["id"]), Some(&request["id"]), "{events:?}");
+        assert!(events.last().is_some_and(|it| it.message["result"].is_object()), "{events:?}");
+        if servers[1].received("ls").iter().any(|it| it["params"]["name"] == "slow") {
+            reached += 1;
+        }
+    }
+    assert!(reached > 2, "the session has moved while the other one ran");
+    let events = stream.remaining_events().await;
+    assert!(events.last().is_some_and(|it| it.message["result"].is_object()), "{events:?}");
+    stopping.await.expect("no panic");
+    moved.http.delete().await;
+    left.stop().await;
+    drop(_folder);
+}
+
+#[tokio::test]
 async fn while_the_store_is_away_known_sessions_go_on_and_new_ones_are_refused() {
     let mut replicas = Replicas::start(&["ls"]).await;
     let (first, second) = (replicas.first.address, replicas.second.address);
@@ -381,17 +469,17 @@ async fn sessions_may_begin_without_the_store_where_the_operator_wants_that() {
     replicas.store.set_away(true);
     let mut local = replicas.client(ClientKind::LegacyHttp).await;
     assert_eq!(echo(&mut local, "here").await, "here");
+    wait_for_metric(&replicas.second, "switchboard_store_connected 0").await;
     replicas.store.set_away(false);
     local.http.address = replicas.second.address;
     let mut poll = tokio::time::interval(Duration::from_millis(20));
     let found = async {
         loop {
             let ping = local.build_request("ping", json!({}));
-            // Until the session is written: the store does not know it.
             match local.http.post(&ping).await.status {
                 200 => return,
-                404 | 503 => drop(poll.tick().await),
-                status => panic!("{status}"),
+                503 => drop(poll.tick().await),
+                status => panic!("{status}: the client would begin a new session"),
             }
         }
     };
@@ -415,9 +503,8 @@ async fn a_store_that_has_lost_everything_gets_the_sessions_again() {
             let ping = test_client.build_request("ping", json!({}));
             match test_client.http.post(&ping).await.status {
                 200 => return,
-                // Before the loss is noticed, the session is unknown.
-                404 | 503 => drop(poll.tick().await),
-                status => panic!("{status}"),
+                503 => drop(poll.tick().await),
+                status => panic!("{status}: the client would begin a new session"),
             }
         }
     };
@@ -548,6 +635,32 @@ async fn without_sessions_any_gateway_serves_older_clients() {
     );
     assert_eq!(test_client.http.open_stream(None).await.status, 405);
     fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_with_another_key_neither_serves_nor_ends_the_sessions_of_the_others() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let keys = write_key(folder.path());
+    std::fs::write(&keys, KEY.replace("00", "11")).expect("written");
+    let store = StoreChoice::Memory(replicas.store.clone());
+    let while_away = SessionsWhileAway::Refused;
+    let replica = Some(ReplicaFixture { keys, store, while_away });
+    let matrix = ServerMatrix::start();
+    let stranger = matrix.gateway(&["ls"], FixtureOptions { replica, ..options() }).await;
+    wait_for_metric(&stranger, "switchboard_store_connected 1").await;
+    let home = test_client.http.address;
+    test_client.http.address = stranger.address;
+    for method in ["ping", "tools/list"] {
+        let request = test_client.build_request(method, json!({}));
+        assert_eq!(test_client.http.post(&request).await.status, 503, "{method}");
+    }
+    assert_eq!(test_client.http.delete().await.status, 503);
+    test_client.http.address = home;
+    assert_eq!(echo(&mut test_client, "unharmed").await, "unharmed");
+    stranger.stop().await;
+    replicas.stop().await;
 }
 
 #[tokio::test]

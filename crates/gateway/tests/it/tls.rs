@@ -201,10 +201,15 @@ async fn many_requests_share_one_http_2_connection() {
     let files = Files::new();
     let gateway = Gateway::start(&files.open(None), 1).await;
     let (client, token) = (built(files.client()), token(0));
+    // Only after its first response does a client know that the connection can be shared.
+    assert_eq!(gateway.call(&client, Some(&token)).await.1, 200);
     let calls = (0..50).map(|_| gateway.call(&client, Some(&token)));
     let statuses: Vec<u16> =
         futures_util::future::join_all(calls).await.into_iter().map(|it| it.1).collect();
     assert_eq!(statuses, [200; 50]);
+    let page = client.get(gateway.url("/metrics")).bearer_auth(&token).send().await;
+    let page = page.expect("a response").text().await.expect("a page");
+    assert!(page.contains("\nswitchboard_connections 1\n"), "{page}");
     drop(client);
     gateway.fixture.stop().await;
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use switchboard_config::entry::server::sha256;
 
-use crate::audit::chain::{self, Chain, ChainHead, Link};
+use crate::audit::chain::{self, Chain, ChainHead, ChainKey, ChainPublicKey, Link};
 use crate::audit::record::{AuditRecord, STARTED};
 use crate::sources::atomic_file;
 
@@ -42,6 +42,8 @@ pub(super) struct AuditFiles {
     is_locked: bool,
     /// The number of the last linked line that was removed since the head was written.
     removed_through: Option<u64>,
+    /// The head as this value has written it last.
+    written_head: Option<ChainHead>,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl AuditFiles {
             chain,
             is_locked: false,
             removed_through: None,
+            written_head: None,
         }
     }
 
@@ -102,7 +105,7 @@ impl AuditFiles {
         chain: &Chain,
         now: SystemTime,
     ) -> Result<Vec<u8>, AppendError> {
-        let mut head = self.head()?;
+        let mut head = self.head(chain)?;
         let before = head.seq;
         let linked = chain::link(lines, &mut head, chain);
         let result = self.append_lines(&linked, now);
@@ -119,13 +122,21 @@ impl AuditFiles {
             }
             // The lines are there. The next append finds them without the head.
             head.write(&self.path, chain).map_err(|error| AppendError { appended, error })?;
+            self.written_head = Some(head);
         }
         result.map(|()| linked)
     }
 
-    /// The head of the chain, with the lines that a process has appended before it ended without moving the head.
-    fn head(&self) -> io::Result<ChainHead> {
-        let mut head = ChainHead::read(&self.path)?.unwrap_or_default();
+    /// The head of the chain, with the lines that a process has appended before it ended without moving the head. With a
+    /// key, only up to the last line that is signed with it: what is after that was added by others, or is what is left of
+    /// an interrupted write. The chain does not go on from there, so that `verify` finds it.
+    fn head(&self, chain: &Chain) -> io::Result<ChainHead> {
+        let stored = ChainHead::read(&self.path)?;
+        let key = chain.key.as_ref().map(ChainKey::public);
+        let mut head = match &key {
+            None => stored.unwrap_or_default(),
+            Some(key) => self.trusted_head(stored, key)?,
+        };
         let newest = rotated_files(&self.path)?.pop().map(|it| it.1);
         let files: Vec<PathBuf> = newest.into_iter().chain([self.path.clone()]).collect();
         let last = match last_link(&self.path)? {
@@ -136,15 +147,48 @@ impl AuditFiles {
         if last.is_none_or(|it| it.seq <= head.seq) {
             return Ok(head);
         }
+        let mut end = (head.seq, head.hash.clone());
         for path in files.iter().filter(|it| it.exists()) {
-            for line in BufReader::new(File::open(path)?).lines() {
+            for line in BufReader::new(File::open(path)?).split(b'\n') {
                 let line = line?;
-                let Some(link) = chain::link_of(&line) else { continue };
-                if link.seq == head.seq + 1 && link.prev == head.hash {
-                    head.seq = link.seq;
-                    head.hash = sha256(line.as_bytes()).to_string();
+                let text = String::from_utf8_lossy(&line);
+                let Some(link) = chain::link_of(&text) else { continue };
+                if link.seq != end.0 + 1 || link.prev != end.1 {
+                    continue;
+                }
+                end = (link.seq, sha256(&line).to_string());
+                if key.as_ref().is_none_or(|it| chain::is_line_signed_by(&text, it)) {
+                    (head.seq, head.hash) = end.clone();
                 }
             }
+        }
+        Ok(head)
+    }
+
+    /// The head from which a signed chain goes on. A head that is not signed with the key, or older than the one that this
+    /// value has written, was put there by others.
+    fn trusted_head(
+        &self,
+        stored: Option<ChainHead>,
+        key: &ChainPublicKey,
+    ) -> io::Result<ChainHead> {
+        let written = self.written_head.as_ref();
+        if let Some(written) = written
+            && stored.as_ref().is_none_or(|it| it.seq < written.seq || !it.is_signed_by(key))
+        {
+            return Ok(written.clone());
+        }
+        let Some(mut head) = stored else { return Ok(ChainHead::default()) };
+        if written == Some(&head) || head.is_signed_by(key) {
+            return Ok(head);
+        }
+        let signed = last_signed_line(&self.path, key)?;
+        match (signed.last, signed.has_other_signatures || head.sig.is_some()) {
+            (Some(last), _) => (head.seq, head.hash) = last,
+            // Signed with another key, or by others: a number is left out, so that the place is found.
+            (None, true) => head.seq += 1,
+            // The chain was not signed until now.
+            (None, false) => {}
         }
         Ok(head)
     }
@@ -254,6 +298,32 @@ impl AuditFiles {
             ),
         )
     }
+}
+
+/// The signatures in the files of a log.
+#[derive(Debug, Default)]
+struct SignedLines {
+    /// The number and the digest of the last line that is signed with the key.
+    last: Option<(u64, String)>,
+    /// Are there signatures that are not of the key?
+    has_other_signatures: bool,
+}
+
+/// Looks for the last line that is signed with a key.
+fn last_signed_line(log: &Path, key: &ChainPublicKey) -> io::Result<SignedLines> {
+    let mut signed = SignedLines::default();
+    for path in all_files(log)? {
+        for line in BufReader::new(File::open(path)?).split(b'\n') {
+            let line = line?;
+            let text = String::from_utf8_lossy(&line);
+            let Some(link) = chain::link_of(&text).filter(|it| it.sig.is_some()) else { continue };
+            match chain::is_line_signed_by(&text, key) {
+                true => signed.last = Some((link.seq, sha256(&line).to_string())),
+                false => signed.has_other_signatures = true,
+            }
+        }
+    }
+    Ok(signed)
 }
 
 /// The link of the last line of a file that has one; `None` if its last line has none.

@@ -473,6 +473,78 @@ mod tests {
         assert_eq!((report.records, report.problems.as_slice()), (13, &[][..]));
     }
 
+    /// A line that continues the chain of a log, as it can be made without the key.
+    fn forged_line(fixture: &Fixture) -> String {
+        let mut head = ChainHead::read(&fixture.log()).expect("readable").expect("a head");
+        let record = AuditRecord { because: "forged".to_owned(), ..AuditRecord::begin("cli", "t") };
+        let unsigned = Chain { key: None };
+        let line = crate::audit::chain::link(&to_json_line(&record), &mut head, &unsigned);
+        String::from_utf8(line).expect("text").trim().to_owned()
+    }
+
+    #[test]
+    fn a_line_that_was_added_without_the_key_is_never_signed_over() {
+        let fixture = Fixture::new();
+        let mut lines = fixture.lines();
+        lines.push(forged_line(&fixture));
+        fixture.write(&lines);
+        let added =
+            "0: the last records have no signature: they were added, or a write was interrupted";
+        assert_eq!(fixture.problems(), [added]);
+        fixture.append(LIMITS, 10..12, SystemTime::now());
+        let expected =
+            ["12: record 11 is at the wrong place, or is there twice", "13: record 11 was changed"];
+        assert_eq!(fixture.problems(), expected);
+    }
+
+    #[test]
+    fn a_head_that_was_put_there_without_the_key_is_never_signed_over() {
+        let fixture = Fixture::new();
+        let path = crate::audit::chain::head_path(&fixture.log());
+        let mut lines = fixture.lines();
+        lines.push(forged_line(&fixture));
+        fixture.write(&lines);
+        let hash = sha256(lines[10].as_bytes()).to_string();
+        let forged = ChainHead { start: 1, seq: 11, hash, sig: None };
+        fs::write(path, serde_json::to_vec(&forged).expect("JSON")).expect("written");
+        fixture.append(LIMITS, 10..12, SystemTime::now());
+        let expected =
+            ["12: record 11 is at the wrong place, or is there twice", "13: record 11 was changed"];
+        assert_eq!(fixture.problems(), expected);
+    }
+
+    #[test]
+    fn a_log_that_is_cut_while_it_is_written_to_stays_cut() {
+        let fixture = Fixture::new();
+        let key = || ChainKey::open(&fixture.folder.path().join("key")).expect("a key");
+        let mut files = AuditFiles::new(&fixture.log(), LIMITS, Some(Chain { key: Some(key()) }));
+        let line = to_json_line(&AuditRecord::begin("cli", "t"));
+        let (old_log, old_head) = (fixture.lines(), crate::audit::chain::head_path(&fixture.log()));
+        let older = fs::read(&old_head).expect("the head");
+        files.append(&line, SystemTime::now()).expect("written");
+        // Both as they were before: whole in itself.
+        fixture.write(&old_log);
+        fs::write(old_head, older).expect("written");
+        assert_eq!(fixture.problems(), [""; 0]);
+        files.append(&line, SystemTime::now()).expect("written");
+        assert_eq!(fixture.problems(), ["11: record 11 is missing"]);
+    }
+
+    #[test]
+    fn a_chain_may_be_signed_from_some_line_on() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let log = folder.path().join("audit.jsonl");
+        let key = ChainKey::open_or_create(&folder.path().join("key")).expect("a key");
+        let expected = ChainExpectation { key: Some(key.public()), anchor: None };
+        let line = to_json_line(&AuditRecord::begin("cli", "t"));
+        for key in [None, Some(key)] {
+            let mut files = AuditFiles::new(&log, LIMITS, Some(Chain { key }));
+            files.append(&line, SystemTime::now()).expect("written");
+        }
+        let report = verify(&log, &expected).expect("readable");
+        assert_eq!((report.records, report.problems.as_slice()), (2, &[][..]));
+    }
+
     #[test]
     fn a_torn_line_is_counted_and_the_chain_goes_on() {
         let fixture = Fixture::new();

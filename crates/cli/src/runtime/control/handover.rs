@@ -1,5 +1,5 @@
-//! Hands the listening socket of a gateway over to another process of the same user, so that the other process accepts
-//! connections before this one stops. The socket travels beside the response (`SCM_RIGHTS`).
+//! Hands the listening sockets of a gateway over to another process of the same user, so that the other process accepts
+//! connections before this one stops. A socket travels beside the response (`SCM_RIGHTS`).
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -25,7 +25,7 @@ use super::{TIMEOUT, request_all, request_one};
 /// The response that has the socket beside it.
 const SOCKET_FOLLOWS: &[u8] = b"{\"socket\":true}\n";
 
-/// The socket that this process can hand over. Clones share it.
+/// The sockets that this process can hand over. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct HandoverSlot {
     offer: Arc<Mutex<Option<Offer>>>,
@@ -33,10 +33,46 @@ pub struct HandoverSlot {
     stop: Arc<Notify>,
 }
 
-#[derive(Debug)]
-struct Offer {
+/// A socket and its address.
+#[derive(Debug, Clone)]
+struct OfferedSocket {
     address: SocketAddr,
     socket: Arc<OwnedFd>,
+}
+
+/// The sockets that a process offers.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    clients: OfferedSocket,
+    /// Where other replicas send requests.
+    replicas: Option<OfferedSocket>,
+}
+
+/// Which socket of a process is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketRole {
+    /// Where clients connect.
+    Clients,
+    /// Where other replicas connect.
+    Replicas,
+}
+
+impl SocketRole {
+    /// The member of a description that has the address.
+    fn member(self) -> &'static str {
+        match self {
+            SocketRole::Clients => "address",
+            SocketRole::Replicas => "replicaAddress",
+        }
+    }
+
+    /// The request for the socket.
+    fn request(self) -> &'static str {
+        match self {
+            SocketRole::Clients => "take",
+            SocketRole::Replicas => "takeReplicas",
+        }
+    }
 }
 
 /// Whether a process stops after its socket was taken over.
@@ -49,12 +85,19 @@ pub enum StopOutcome {
 }
 
 impl HandoverSlot {
-    /// Offers a socket to other processes.
-    pub fn offer(&self, listener: &TcpListener, address: SocketAddr) {
-        // Without a duplicate the socket cannot be handed over; everything else works.
-        if let Ok(socket) = fcntl_dupfd_cloexec(listener, 0) {
-            self.set(Some(Offer { address, socket: Arc::new(socket) }));
-        }
+    /// An offer of the socket for clients, and of the one for other replicas if there is one. `None` if the system
+    /// refuses: the sockets cannot be handed over then, and everything else works.
+    pub fn prepare(clients: &TcpListener, replicas: Option<&TcpListener>) -> Option<Offer> {
+        let duplicate = |listener: &TcpListener| {
+            let socket = Arc::new(fcntl_dupfd_cloexec(listener, 0).ok()?);
+            Some(OfferedSocket { address: listener.local_addr().ok()?, socket })
+        };
+        Some(Offer { clients: duplicate(clients)?, replicas: replicas.and_then(duplicate) })
+    }
+
+    /// Offers sockets to other processes.
+    pub fn offer(&self, offer: Option<Offer>) {
+        self.set(offer);
     }
 
     /// Waits until another process has taken over.
@@ -72,20 +115,32 @@ impl HandoverSlot {
         *self.offer.lock().unwrap_or_else(PoisonError::into_inner) = offer;
     }
 
-    fn get(&self) -> Option<(SocketAddr, Arc<OwnedFd>)> {
-        let offer = self.offer.lock().unwrap_or_else(PoisonError::into_inner);
-        offer.as_ref().map(|it| (it.address, it.socket.clone()))
+    fn get(&self) -> Option<Offer> {
+        self.offer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Responds to a request. `None` if the response was sent with the socket.
     pub(super) async fn respond(&self, action: &str, stream: &Stream) -> io::Result<Option<Json>> {
-        let Some((address, socket)) = self.get() else { return Ok(Some(json!({}))) };
+        let Some(Offer { clients, replicas }) = self.get() else { return Ok(Some(json!({}))) };
+        let taken = [SocketRole::Clients, SocketRole::Replicas];
+        match taken.into_iter().find(|it| it.request() == action) {
+            Some(SocketRole::Clients) => return send_socket(stream, &clients).await.map(|()| None),
+            Some(SocketRole::Replicas) => {
+                return match replicas {
+                    Some(replicas) => send_socket(stream, &replicas).await.map(|()| None),
+                    None => Ok(Some(json!({}))),
+                };
+            }
+            None => {}
+        }
         match action {
-            "describe" => Ok(Some(json!({"address": address.to_string()}))),
-            "take" => {
-                let send = || Ok(send_with(stream, SOCKET_FOLLOWS, &socket)?);
-                stream.async_io(Interest::WRITABLE, send).await?;
-                Ok(None)
+            "describe" => {
+                let mut offered =
+                    json!({SocketRole::Clients.member(): clients.address.to_string()});
+                if let Some(replicas) = replicas {
+                    offered[SocketRole::Replicas.member()] = replicas.address.to_string().into();
+                }
+                Ok(Some(offered))
             }
             "stop" => {
                 self.stop.notify_one();
@@ -98,20 +153,24 @@ impl HandoverSlot {
 
 /// Takes the socket at an address over from a running process; `None` if no process of this user offers it. The process
 /// goes on accepting connections until [`stop`].
-pub fn take(folder: &Path, address: SocketAddr) -> io::Result<Option<(u32, StdListener)>> {
+pub fn take(
+    folder: &Path,
+    role: SocketRole,
+    address: SocketAddr,
+) -> io::Result<Option<(u32, StdListener)>> {
     let own = std::process::id();
     let offers = request_all(folder, &json!({"handover": "describe"}))?;
     let is_offered = address.to_string();
     let found = offers
         .into_iter()
         .filter(|it| it.process != own)
-        .find(|it| it.body["address"].as_str() == Some(&is_offered));
+        .find(|it| it.body[role.member()].as_str() == Some(&is_offered));
     let Some(offer) = found else { return Ok(None) };
     let short = SocketAddress::of(folder)?;
     let mut stream = UnixStream::connect(short.path(&format!("{}.sock", offer.process)))?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(format!("{}\n", json!({"handover": "take"})).as_bytes())?;
+    stream.write_all(format!("{}\n", json!({"handover": role.request()})).as_bytes())?;
     let listener = StdListener::from(receive_socket(&stream)?);
     // The process is of this user, but may have been replaced since it described its offer.
     match listener.local_addr()? == address {
@@ -127,6 +186,11 @@ pub fn stop(folder: &Path, process: u32) -> io::Result<StopOutcome> {
         true => Ok(StopOutcome::Stopping),
         false => Ok(StopOutcome::Unreachable),
     }
+}
+
+async fn send_socket(stream: &Stream, offered: &OfferedSocket) -> io::Result<()> {
+    let send = || Ok(send_with(stream, SOCKET_FOLLOWS, &offered.socket)?);
+    stream.async_io(Interest::WRITABLE, send).await.map(drop)
 }
 
 fn send_with(stream: impl AsFd, bytes: &[u8], socket: &OwnedFd) -> rustix::io::Result<usize> {

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 
 use listenfd::ListenFd;
 use rustix::io::{FdFlags, fcntl_setfd};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, lookup_host};
 use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
@@ -14,6 +14,7 @@ use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::output::report;
 use crate::runtime::control::handover;
+use crate::runtime::control::handover::SocketRole;
 use crate::runtime::gateway::ListenMode;
 
 /// A listening socket.
@@ -64,7 +65,8 @@ pub async fn open(
             return Err(Failure::new(Exit::Usage, message));
         }
         let folder = invocation.env.paths.control_sockets();
-        let taken = spawn_blocking(move || handover::take(&folder, address)).await;
+        let taken =
+            spawn_blocking(move || handover::take(&folder, SocketRole::Clients, address)).await;
         let taken = taken.map_err(io::Error::other).and_then(|it| it).map_err(failure)?;
         if let Some((process, listener)) = taken {
             report::print_stderr(&format!("note: takes {address} over from process {process}\n"));
@@ -76,6 +78,25 @@ pub async fn open(
     let listener = TcpListener::bind(address).await.map_err(failure)?;
     let bound = listener.local_addr().map_err(failure)?;
     Ok(OpenListener { listener, bound, predecessor: None })
+}
+
+/// Takes the socket for other replicas over from a running gateway, if there is one at one of the addresses of `wanted`.
+pub async fn take_replica_listener(
+    invocation: &Invocation,
+    wanted: &str,
+) -> io::Result<Option<TcpListener>> {
+    let addresses: Vec<SocketAddr> = lookup_host(wanted).await?.collect();
+    let folder = invocation.env.paths.control_sockets();
+    let taken = spawn_blocking(move || -> io::Result<Option<StdListener>> {
+        let fixed = addresses.into_iter().filter(|it| it.port() != 0);
+        for address in fixed {
+            if let Some((_, listener)) = handover::take(&folder, SocketRole::Replicas, address)? {
+                return Ok(Some(listener));
+            }
+        }
+        Ok(None)
+    });
+    taken.await.map_err(io::Error::other)??.map(to_tokio).transpose()
 }
 
 /// Tells the process whose socket was taken over to finish its requests and to end.

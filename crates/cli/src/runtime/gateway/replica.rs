@@ -1,6 +1,7 @@
 //! What a replica of a gateway shares with others: opens the store, the keys and the listener, and watches the key files.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,19 +10,23 @@ use switchboard::config::display::printable;
 use switchboard::config::template::{Template, TextSegment};
 use switchboard::sources::secrets;
 use switchboard_gateway::{
-    RedisStore, SealKeyFiles, SessionPolicy, SessionsWhileAway, SharedState, StoreChoice,
-    StoreTarget,
+    RedisStore, ReplicaListener, SealKeyFiles, SessionPolicy, SessionsWhileAway, SharedState,
+    SocketSharing, StoreChoice, StoreTarget,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::output::report;
+use crate::runtime::gateway::{ListenMode, listening};
 
 /// How often the key files are checked for changes.
 const KEY_FILE_POLL: Duration = Duration::from_secs(2);
+/// How long a replica has to leave. The others notice by themselves if it does not tell them.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Options for replicas.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +53,7 @@ pub struct Replica {
     /// What it shares.
     pub shared: SharedState,
     /// Where other replicas send requests.
-    pub listener: TcpListener,
+    pub listener: ReplicaListener,
     keys: SealKeyFiles,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -58,7 +63,7 @@ impl Replica {
     pub async fn open(
         invocation: &Invocation,
         options: &ReplicaOptions,
-        http: SocketAddr,
+        (http, mode): (SocketAddr, ListenMode),
     ) -> Result<Option<Replica>, Failure> {
         if options.seal_keys.is_empty() {
             return Ok(None);
@@ -68,7 +73,8 @@ impl Replica {
                 "make a key with `umask 077; openssl rand -base64 32 > seal.key`, the same file for all replicas",
             )
         })?;
-        let (listener, address) = listen(options.address.as_deref(), http).await?;
+        let (listener, address) =
+            listen(invocation, options.address.as_deref(), (http, mode)).await?;
         let mut tasks = Vec::new();
         let store = match &options.store {
             None => StoreChoice::None,
@@ -86,7 +92,7 @@ impl Replica {
     }
 
     /// What the gateway gets, and what is left to do besides.
-    pub fn split(self) -> (SharedState, TcpListener, ReplicaTasks) {
+    pub fn split(self) -> (SharedState, ReplicaListener, ReplicaTasks) {
         let Replica { shared, listener, keys, tasks } = self;
         (shared, listener, ReplicaTasks { keys: Some(keys), tasks })
     }
@@ -124,16 +130,23 @@ impl ReplicaTasks {
         }
     }
 
-    /// Waits until the replica has left, which it does when its gateway has ended.
+    /// Waits until the replica has left, which it does when its gateway has ended, or until the time for it is over.
     pub async fn finish(self) {
-        for task in self.tasks {
-            let _panicked = task.await;
+        let deadline = Instant::now() + LEAVE_TIMEOUT;
+        for mut task in self.tasks {
+            if timeout_at(deadline, &mut task).await.is_err() {
+                task.abort();
+            }
         }
     }
 }
 
 /// The listener for other replicas, and the address at which they reach it.
-async fn listen(address: Option<&str>, http: SocketAddr) -> Result<(TcpListener, String), Failure> {
+async fn listen(
+    invocation: &Invocation,
+    address: Option<&str>,
+    (http, mode): (SocketAddr, ListenMode),
+) -> Result<(ReplicaListener, String), Failure> {
     let unreachable = |ip: IpAddr| {
         let message =
             format!("--replica-address is missing: other replicas cannot connect to {ip}");
@@ -145,17 +158,27 @@ async fn listen(address: Option<&str>, http: SocketAddr) -> Result<(TcpListener,
         None if http.ip().is_unspecified() => return Err(unreachable(http.ip())),
         None => SocketAddr::new(http.ip(), 0).to_string(),
     };
-    let listener = TcpListener::bind(&wanted).await.map_err(|error| {
+    let failure = |error: io::Error| {
         let message = format!("--replica-address: cannot listen at {}", printable(&wanted));
         Failure::new(Exit::Usage, &message).caused_by(error)
-    })?;
+    };
+    let taken = match mode {
+        ListenMode::Open => None,
+        ListenMode::Takeover => {
+            listening::take_replica_listener(invocation, &wanted).await.map_err(failure)?
+        }
+    };
+    let (listener, sharing) = match taken {
+        Some(listener) => (listener, SocketSharing::WithPredecessor),
+        None => (TcpListener::bind(&wanted).await.map_err(failure)?, SocketSharing::Alone),
+    };
     let bound = listener.local_addr().map_err(|error| {
         Failure::new(Exit::Failure, "--replica-address: no address").caused_by(error)
     })?;
     if bound.ip().is_unspecified() {
         return Err(unreachable(bound.ip()));
     }
-    Ok((listener, bound.to_string()))
+    Ok((ReplicaListener { listener, sharing }, bound.to_string()))
 }
 
 /// The store of a URL whose secrets are put in.

@@ -4,14 +4,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use switchboard_wire::shared::Shared;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Limits;
 use crate::telemetry::limit_kind::LimitKind;
+
+/// How long after a connection was accepted its first request may still be on its way.
+const FIRST_REQUEST_TIME: Duration = Duration::from_millis(500);
 
 /// The open connections; `Handle` closes one.
 #[derive(Debug)]
@@ -87,6 +91,10 @@ struct ConnectionHandle {
     evicted: Notify,
     /// The number of requests whose response has not started.
     requests: AtomicUsize,
+    /// Has a request arrived?
+    has_requested: AtomicBool,
+    /// Notified when the first request arrives.
+    first_request: Notify,
 }
 
 /// A request whose response has not started. Its connection is busy until this is dropped.
@@ -107,6 +115,7 @@ pub(crate) struct OpenConnection {
     connections: Connections,
     number: u64,
     pub(crate) address: IpAddr,
+    opened: Instant,
     handle: Arc<ConnectionHandle>,
 }
 
@@ -121,7 +130,8 @@ impl Connections {
         let is_busy = |it: &Arc<ConnectionHandle>| it.requests.load(Ordering::Relaxed) > 0;
         let (number, evicted) =
             self.table.update(|table| table.admit(address, handle.clone(), is_busy, limits))?;
-        let connection = OpenConnection { connections: self.clone(), number, address, handle };
+        let (connections, opened) = (self.clone(), Instant::now());
+        let connection = OpenConnection { connections, number, address, opened, handle };
         let evicts = evicted.map(|it| {
             it.evicted.notify_one();
             LimitKind::UnauthenticatedConnections
@@ -133,8 +143,22 @@ impl Connections {
 impl OpenConnection {
     /// Marks the connection as busy with a request, so that an idle one is closed rather than this one.
     pub(crate) fn start_request(&self) -> BusyConnection {
+        if !self.handle.has_requested.load(Ordering::Relaxed) {
+            self.handle.has_requested.store(true, Ordering::Relaxed);
+            self.handle.first_request.notify_one();
+        }
         self.handle.requests.fetch_add(1, Ordering::Relaxed);
         BusyConnection { handle: self.handle.clone() }
+    }
+
+    /// Completes when the first request has arrived, or when the connection is too old for one to be on its way: the client
+    /// of a connection that was just accepted has sent a request that was not read yet.
+    pub(crate) async fn first_request(&self) {
+        if !self.handle.has_requested.load(Ordering::Relaxed) {
+            let _too_old =
+                timeout_at(self.opened + FIRST_REQUEST_TIME, self.handle.first_request.notified())
+                    .await;
+        }
     }
 
     /// Records that the connection has authenticated.

@@ -35,7 +35,19 @@ impl Drop for AdoptionGuard {
     }
 }
 
+/// Waits until a request has taken a session over, or has failed to.
+async fn ended(mut running: watch::Receiver<()>) {
+    let _dropped_at_the_end = running.changed().await;
+}
+
 impl Adoptions {
+    /// Waits for the request that takes a session over, if there is one.
+    pub(crate) async fn running(&self, session: &str) {
+        if let Some(running) = self.running.read(|running| running.get(session).cloned()) {
+            ended(running).await;
+        }
+    }
+
     /// Begins to take a session over, or waits for the request that does.
     pub(crate) async fn begin(&self, session: &str) -> Adoption {
         let (others_wait, waiting) = watch::channel(());
@@ -47,8 +59,8 @@ impl Adoptions {
             }
         });
         match running {
-            Some(mut first) => {
-                let _first_has_ended = first.changed().await;
+            Some(first) => {
+                ended(first).await;
                 Adoption::Waited
             }
             None => Adoption::Begun(AdoptionGuard {
@@ -57,5 +69,28 @@ impl Adoptions {
                 _others_wait: others_wait,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_of_another_replica_waits_for_a_takeover_of_its_session_only() {
+        const SOON: Duration = Duration::from_secs(1);
+        let adoptions = Adoptions::default();
+        let Adoption::Begun(guard) = adoptions.begin("a").await else { panic!("it is the first") };
+        timeout(SOON, adoptions.running("b")).await.expect("another session");
+        let waiting = adoptions.running("a");
+        tokio::pin!(waiting);
+        assert!(timeout(SOON, &mut waiting).await.is_err(), "it is taken over");
+        drop(guard);
+        timeout(SOON, waiting).await.expect("it is here");
+        timeout(SOON, adoptions.running("a")).await.expect("it is here");
     }
 }

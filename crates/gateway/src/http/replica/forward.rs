@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use switchboard_wire::http::plain::{PlainClient, PlainError, PlainResponse};
+use switchboard_wire::jsonrpc::message::{Message, RequestId};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 use url::Url;
@@ -17,6 +18,8 @@ use super::adoptions::Adoptions;
 use super::locations::Locations;
 use crate::http::body::Body;
 use crate::http::limits::client_account::ClientAccount;
+use crate::http::response::sse_event;
+use crate::relay::call_lost;
 use crate::shared::envelope::{self, Operation, ResponsePart, ResponseReader};
 use crate::shared::fleet::StoreStatus;
 use crate::shared::shared_state::SharedState;
@@ -24,6 +27,12 @@ use crate::shared::store::ReplicaId;
 
 /// The path of requests between replicas.
 pub(crate) const REPLICA_PATH: &str = "/replica";
+/// The status of a response that says: another process accepts connections at this address, too, and the request is for
+/// that one. It was not run.
+pub(crate) const OTHER_PROCESS: StatusCode = StatusCode::TOO_EARLY;
+/// How often a request is sent again to reach the other process at an address, and the delay between attempts.
+const OTHER_PROCESS_ATTEMPTS: usize = 40;
+const OTHER_PROCESS_DELAY: Duration = Duration::from_millis(10);
 /// How long connecting to a replica may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a replica that is alive may take to accept a request. Its response may take longer.
@@ -59,6 +68,17 @@ pub(crate) struct ClientRequest<'a> {
     pub(crate) body: &'a Bytes,
     pub(crate) principal: &'a Arc<str>,
     pub(crate) account: &'a ClientAccount,
+    /// What follows when the event stream of its response is cut.
+    pub(crate) at_cut: AtCut<'a>,
+}
+
+/// What follows when an event stream of another replica is cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AtCut<'a> {
+    /// The stream ends, and its client resumes it.
+    End,
+    /// The request with this id is told as lost: its stream cannot be resumed.
+    Lost(&'a RequestId),
 }
 
 /// Why another replica has not responded.
@@ -101,7 +121,13 @@ impl Replicas {
         debug!(replica = %to, status = status.as_u16(), "request answered by another replica");
         let is_stream = headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream);
         let body = match is_stream {
-            true => Body::Stream(Box::pin(stream::unfold(parts, next_data))),
+            true => {
+                let last = match request.at_cut {
+                    AtCut::End => None,
+                    AtCut::Lost(id) => Some(lost_event(id)),
+                };
+                Body::Stream(Box::pin(stream::unfold(EventParts::Open(parts, last), next_data)))
+            }
             false => Body::Full(Some(parts.rest().await?).filter(|it| !it.is_empty())),
         };
         let mut response = Response::new(body);
@@ -120,24 +146,16 @@ impl Replicas {
     ) -> Result<ResponseParts, ForwardError> {
         let url = Url::parse(&format!("http://{address}{REPLICA_PATH}"));
         let url = url.map_err(|_| ForwardError::Unreachable)?;
-        let (sealed, reader) =
-            envelope::seal(shared.sealer(), (shared.me().id, to), operation, body);
-        let sending = timeout(ACCEPT_TIMEOUT, self.client.post(&url, sealed));
-        let accepted = while_alive((shared, to), sending).await;
-        let response = match accepted {
-            Some(Ok(Ok(response))) => response,
-            Some(Ok(Err(error))) => {
-                info!(replica = %to, ?error, "another replica was not reached");
-                return Err(match error {
-                    PlainError::Refused => ForwardError::Gone,
-                    PlainError::Unreachable => ForwardError::Unreachable,
-                    PlainError::MaybeSent => ForwardError::MaybeSent,
-                });
+        let mut attempts = 0;
+        let (response, reader) = loop {
+            let (sealed, reader) =
+                envelope::seal(shared.sealer(), (shared.me().id, to), &operation, body);
+            let response = self.post((shared, to), &url, sealed).await?;
+            attempts += 1;
+            if response.status() != OTHER_PROCESS || attempts == OTHER_PROCESS_ATTEMPTS {
+                break (response, reader);
             }
-            Some(Err(_)) | None => {
-                info!(replica = %to, "another replica does not answer");
-                return Err(ForwardError::MaybeSent);
-            }
+            sleep(OTHER_PROCESS_DELAY).await;
         };
         match response.status() {
             StatusCode::OK => {
@@ -148,6 +166,33 @@ impl Replicas {
             status => {
                 info!(replica = %to, status = status.as_u16(), "another replica has refused");
                 Err(ForwardError::Unreachable)
+            }
+        }
+    }
+}
+
+impl Replicas {
+    /// Sends a sealed operation once.
+    async fn post(
+        &self,
+        (shared, to): (&SharedState, ReplicaId),
+        url: &Url,
+        sealed: Bytes,
+    ) -> Result<PlainResponse, ForwardError> {
+        let sending = timeout(ACCEPT_TIMEOUT, self.client.post(url, sealed));
+        match while_alive((shared, to), sending).await {
+            Some(Ok(Ok(response))) => Ok(response),
+            Some(Ok(Err(error))) => {
+                info!(replica = %to, ?error, "another replica was not reached");
+                Err(match error {
+                    PlainError::Refused => ForwardError::Gone,
+                    PlainError::Unreachable => ForwardError::Unreachable,
+                    PlainError::MaybeSent => ForwardError::MaybeSent,
+                })
+            }
+            Some(Err(_)) | None => {
+                info!(replica = %to, "another replica does not answer");
+                Err(ForwardError::MaybeSent)
             }
         }
     }
@@ -222,13 +267,113 @@ impl ResponseParts {
     }
 }
 
-/// The next bytes of an event stream. A stream that was cut ends, and the client resumes it.
-async fn next_data(mut parts: ResponseParts) -> Option<(Bytes, ResponseParts)> {
+/// The event that tells a client that its request is lost.
+fn lost_event(id: &RequestId) -> Bytes {
+    sse_event(None, &Message::Response { id: Some(id.clone()), outcome: Err(call_lost()) })
+}
+
+/// What is left of an event stream.
+enum EventParts {
+    /// More events, and what follows when it is cut.
+    Open(ResponseParts, Option<Bytes>),
+    Ended,
+}
+
+/// The next bytes of an event stream.
+async fn next_data(parts: EventParts) -> Option<(Bytes, EventParts)> {
+    let EventParts::Open(mut parts, at_cut) = parts else { return None };
     match parts.next().await {
-        Ok(Some(ResponsePart::Data(bytes))) => Some((bytes, parts)),
-        Ok(Some(ResponsePart::Head(..) | ResponsePart::End) | None) | Err(_) => {
+        Ok(Some(ResponsePart::Data(bytes))) => Some((bytes, EventParts::Open(parts, at_cut))),
+        Ok(Some(ResponsePart::Head(..) | ResponsePart::End) | None) => {
             let _at_its_end = timeout(CONNECT_TIMEOUT, parts.response.chunk()).await;
             None
         }
+        Err(_) => at_cut.map(|event| (event, EventParts::Ended)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::http::limits::Limits;
+    use crate::http::limits::accounts::Accounts;
+    use crate::shared::seal_keys::{SealKeyFiles, test_keys};
+    use crate::shared::shared_state::{SessionsWhileAway, StoreChoice};
+
+    fn replica(keys: &SealKeyFiles) -> SharedState {
+        let waits = SessionsWhileAway::Refused;
+        SharedState::open(keys, StoreChoice::None, "127.0.0.1:1", waits).0
+    }
+
+    /// Reads one request and responds with these parts; then the connection breaks.
+    async fn respond_once(listener: TcpListener, shared: SharedState, parts: Vec<ResponsePart>) {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut request = Vec::new();
+        let body = loop {
+            stream.read_buf(&mut request).await.expect("a request");
+            let text = String::from_utf8_lossy(&request).to_lowercase();
+            let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|it| it.strip_prefix("content-length: "));
+            let length: usize = length.and_then(|it| it.parse().ok()).expect("a length");
+            let start = request.windows(4).position(|it| it == b"\r\n\r\n").expect("an end") + 4;
+            if request.len() >= start + length {
+                break request[start..start + length].to_vec();
+            }
+        };
+        let receiver = (shared.me().id, shared.exchanges());
+        let (_, _, mut sealer) = envelope::open(shared.sealer(), receiver, &body).expect("ours");
+        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head).await.expect("written");
+        for part in parts {
+            let sealed = sealer.seal(&part);
+            let size = format!("{:x}\r\n", sealed.len());
+            let chunk = [size.as_bytes(), &sealed, b"\r\n"].concat();
+            stream.write_all(&chunk).await.expect("written");
+        }
+    }
+
+    async fn check(at_cut: AtCut<'_>, last: Option<ResponsePart>) -> String {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let keys = test_keys(folder.path());
+        let (sender, receiver) = (replica(&keys), replica(&keys));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        let event = Bytes::from_static(b"data: 1\n\n");
+        let parts = [ResponsePart::Head(StatusCode::OK, headers), ResponsePart::Data(event)];
+        let parts = parts.into_iter().chain(last).collect();
+        let to = (receiver.me().id, &*address);
+        let responding = tokio::spawn(respond_once(listener, receiver.clone(), parts));
+        let own = Accounts::new(Limits::default()).account("ada");
+        let account = ClientAccount { own, address: None };
+        let request = ClientRequest {
+            method: &Method::POST,
+            headers: &HeaderMap::new(),
+            body: &Bytes::new(),
+            principal: &"ada".into(),
+            account: &account,
+            at_cut,
+        };
+        let response = Replicas::default().forward(&sender, to, request).await.expect("a response");
+        let Body::Stream(events) = response.into_body() else { panic!("no stream") };
+        let all: Vec<Bytes> = events.collect().await;
+        responding.await.expect("no panic");
+        String::from_utf8(all.concat()).expect("text")
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_cut_tells_a_request_that_cannot_be_resumed_as_lost() {
+        let id = RequestId::Number(7);
+        let end = || Some(ResponsePart::End);
+        assert_eq!(check(AtCut::Lost(&id), end()).await, "data: 1\n\n");
+        assert_eq!(check(AtCut::End, None).await, "data: 1\n\n");
+        let cut = check(AtCut::Lost(&id), None).await;
+        let lost = cut.strip_prefix("data: 1\n\ndata: ").expect("one more event");
+        assert!(lost.contains("\"id\":7") && lost.contains("it is not repeated"), "{lost}");
     }
 }

@@ -314,6 +314,12 @@ impl ResumableStream {
     }
 }
 
+/// Another message in place of an event.
+pub(super) fn encode_as(event: &SentEvent, message: &Message) -> SentEvent {
+    let bytes = sse_event(Some(&event_id(event.stream, event.number)), message);
+    SentEvent { stream: event.stream, number: event.number, bytes }
+}
+
 fn event_id(stream: u64, event: u64) -> String {
     format!("{stream}-{event}")
 }

@@ -90,7 +90,8 @@ fn a_gateway_reports_unrecorded_and_refused_calls() {
         scene.write(MANAGED, &format!(r#"{{"audit": {{"unrecordedCalls": "{settings}"}}}}"#));
         fill_disk(&scene);
         let gateway = GatewayProcess::start(&scene, &["--mode", "bypass"]);
-        gateway.wait_until_ready();
+        let is_ready = || gateway.get("/readyz").contains("ready\n").then_some(());
+        wait_until(Duration::from_secs(20), "it is ready", is_ready);
         let response = gateway.call("hello").join().expect("it answers");
         assert!(response.contains(result), "{response}");
         assert!(!response.contains("audit.jsonl"), "{response}");

@@ -234,7 +234,10 @@ const EXAMPLES: &[(&str, &str)] = &[
          swb serve --pool --http 127.0.0.1:8808 --token-file tokens.txt\n\
          swb serve --config gateway.jsonc --check",
     ),
-    ("principals", "swb principals\nswb principals --json\nswb principals --audit"),
+    (
+        "principals",
+        "swb principals\nswb principals --json\nswb principals --audit\nswb principals revoke ci",
+    ),
     ("ui", "swb ui\nswb ui --no-browser"),
     ("acp", "swb acp\nswb acp --model anthropic/claude-sonnet-4-5 --mode acceptEdits"),
     ("config", "swb config check\nswb config explain github"),

@@ -2,6 +2,7 @@
 //! serve clients.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use switchboard::permission::ReasonDetail;
@@ -19,11 +20,14 @@ use crate::exposed::options::ExposeOptions;
 use crate::multi_round_trip::modern_request::MultiRoundTrip;
 use crate::multi_round_trip::suspended::SuspendedRequests;
 use crate::principal_stats::PrincipalUse;
+use crate::quotas::{LocalCounters, QuotaCounters, SharedCounters};
 use crate::readiness::MissingServer;
 use crate::relay::{
     LogLevels, REQUEST_STATE_TTL, Relay, VERSION, close_abandoned, propagate_log_levels,
+    share_lists,
 };
 use crate::shared::fleet::StoreStatus;
+use crate::shared::revocations::{RevocationList, RevokeError, RevokedSubject};
 use crate::shared::shared_state::SharedState;
 use crate::telemetry::audit_export::AuditExporter;
 use crate::telemetry::prometheus;
@@ -72,14 +76,30 @@ impl Gateway {
         let (published, catalogue) = watch::channel(Arc::new(first));
         let (log_levels, log_levels_task) = LogLevels::new();
         let (leases, abandoned) = ConnectionLeases::new();
-        let state = (log_levels, leases, shared);
-        let relay = Arc::new(Relay::new(host.clone(), context, catalogue, tracer, state));
-        let (suspended, suspended_task) = SuspendedRequests::new(REQUEST_STATE_TTL);
         let mut tasks = JoinSet::new();
+        let counters: Arc<dyn QuotaCounters> = match SharedCounters::new(&shared) {
+            Some((counters, renewing)) => {
+                tasks.spawn(renewing);
+                Arc::new(counters)
+            }
+            None => Arc::new(LocalCounters::default()),
+        };
+        let (revocations, following) = RevocationList::new(shared.clone());
+        tasks.spawn(following);
+        let own = (tracer, log_levels, leases);
+        let of_fleet = (shared, counters, revocations);
+        let relay = Relay::new(host.clone(), context, catalogue, own, of_fleet);
+        let relay = Arc::new(relay);
+        let counted = Arc::downgrade(&relay);
+        relay.shared.set_session_count(move || {
+            counted.upgrade().map_or(0, |it| it.metrics.sessions.load(Ordering::Relaxed))
+        });
+        let (suspended, suspended_task) = SuspendedRequests::new(REQUEST_STATE_TTL);
         tasks.spawn(refresh_catalogue(host.clone(), options, published));
         tasks.spawn(suspended_task);
         tasks.spawn(log_levels_task);
         tasks.spawn(propagate_log_levels(Arc::downgrade(&relay)));
+        tasks.spawn(share_lists(Arc::downgrade(&relay)));
         tasks.spawn(close_abandoned(Arc::downgrade(&relay), abandoned));
         let task = tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
         let multi_round_trip = MultiRoundTrip::new(relay.clone(), suspended);
@@ -104,6 +124,27 @@ impl Gateway {
             principals.push(PrincipalUse { quotas, ..usage });
         }
         principals
+    }
+
+    /// Revokes a principal or a token, on all replicas: its requests are refused, and its sessions and streams end. Without a
+    /// store it holds until the process ends.
+    pub async fn revoke(&self, subject: RevokedSubject) -> Result<(), RevokeError> {
+        self.relay.revocations.revoke(subject).await
+    }
+
+    /// Ends a revocation. Returns whether there was one.
+    pub async fn restore(&self, subject: &RevokedSubject) -> Result<bool, RevokeError> {
+        self.relay.revocations.restore(subject).await
+    }
+
+    /// Is this revoked?
+    pub fn is_revoked(&self, subject: &RevokedSubject) -> bool {
+        self.relay.revocations.has(subject)
+    }
+
+    /// Does the gateway share its state with other replicas in a store?
+    pub fn has_store(&self) -> bool {
+        self.relay.shared.store().is_some()
     }
 
     /// Shows the state of an exporter in the metrics. Only the first call has an effect.

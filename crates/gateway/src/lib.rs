@@ -85,6 +85,7 @@ pub use shared::login_locks::LoginLocks;
 pub use shared::memory::MemoryStore;
 pub use shared::redis::RedisStore;
 pub use shared::redis::target::{StoreTarget, StoreUrlError};
+pub use shared::revocations::{RevokeError, RevokedSubject};
 pub use shared::seal_keys::{SealKeyError, SealKeyFiles};
 pub use shared::shared_state::{SessionsWhileAway, SharedState, StoreChoice};
 pub use telemetry::audit_export::{

@@ -1,7 +1,8 @@
 //! Quotas of the calls of principals. [`Quotas`] chooses those that apply to a call; [`QuotaCounters`] counts. The counters
-//! of this process are in `local_counters`; other counters can be shared by several gateways.
+//! of this process are in `local_counters`, those of all replicas in `shared_counters`.
 
 mod local_counters;
+mod shared_counters;
 
 use std::fmt;
 use std::future::Future;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use crate::telemetry::limit_kind::LimitKind;
 
 pub use local_counters::LocalCounters;
+pub(crate) use shared_counters::SharedCounters;
 
 /// One quota that a call is counted for.
 #[derive(Debug, Clone, PartialEq, Eq)]

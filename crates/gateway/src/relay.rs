@@ -15,6 +15,8 @@ mod quota_check;
 mod request_state;
 mod router;
 mod set_level;
+mod shared_lists;
+mod shared_seen;
 mod shared_tasks;
 mod tools;
 mod used_states;
@@ -37,9 +39,10 @@ use crate::downstream::leases::{AbandonedConnection, ConnectionLeases};
 use crate::exposed::catalogue::ExposedCatalogue;
 use crate::exposed::first_lists::FirstLists;
 use crate::principal_stats::PrincipalStats;
-use crate::quotas::{LocalCounters, Quotas};
+use crate::quotas::{QuotaCounters, Quotas};
 use crate::readiness::LeftOutServers;
 use crate::sealed_state::StateSealer;
+use crate::shared::revocations::RevocationList;
 use crate::shared::shared_state::SharedState;
 use crate::task_owners::TaskOwners;
 use crate::telemetry::audit_export::ExportCounters;
@@ -53,6 +56,7 @@ pub(crate) use errors::{
 };
 pub(crate) use log_levels::{LogLevels, propagate_log_levels};
 pub(crate) use request_state::{REQUEST_STATE_TTL, RequestState, request_digest};
+pub(crate) use shared_lists::share_lists;
 use used_states::UsedStates;
 
 /// The timeout of a request to a server.
@@ -69,6 +73,8 @@ pub(crate) struct Relay {
     pub(crate) sealer: StateSealer,
     /// What replicas share.
     pub(crate) shared: SharedState,
+    /// What is revoked.
+    pub(crate) revocations: Arc<RevocationList>,
     /// The queue whose calls other replicas may decide.
     pub(crate) shared_approvals: OnceLock<ApprovalQueue>,
     pub(crate) metrics: Metrics,
@@ -93,8 +99,8 @@ impl Relay {
         host: Host,
         base_context: CallContext,
         catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
-        tracer: Tracer,
-        (log_levels, leases, shared): (LogLevels, ConnectionLeases, SharedState),
+        (tracer, log_levels, leases): (Tracer, LogLevels, ConnectionLeases),
+        (shared, counters, revocations): (SharedState, Arc<dyn QuotaCounters>, Arc<RevocationList>),
     ) -> Relay {
         Relay {
             first_lists: FirstLists::new(host.clone(), catalogues.clone()),
@@ -102,12 +108,13 @@ impl Relay {
             catalogues,
             sealer: shared.sealer().clone(),
             shared,
+            revocations,
             shared_approvals: OnceLock::new(),
             metrics: Metrics::default(),
             tracer,
             audit: base_context.audit.clone(),
             audit_exports: OnceLock::new(),
-            quotas: Quotas::new(Arc::new(LocalCounters::default())),
+            quotas: Quotas::new(counters),
             principals: PrincipalStats::default(),
             started: Instant::now(),
             task_owners: TaskOwners::default(),

@@ -8,6 +8,7 @@ pub(crate) mod login_locks;
 pub(crate) mod memory;
 pub(crate) mod rate;
 pub(crate) mod redis;
+pub(crate) mod revocations;
 pub(crate) mod seal_keys;
 pub(crate) mod session_log;
 pub(crate) mod shared_state;

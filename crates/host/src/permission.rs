@@ -7,6 +7,7 @@ pub(crate) mod definition_diff;
 pub(crate) mod link_targets;
 pub(crate) mod permit;
 pub(crate) mod prompt;
+pub(crate) mod seen_store;
 pub mod settings_file;
 pub(crate) mod simulate;
 pub(crate) mod tool_pins;
@@ -17,5 +18,6 @@ pub use permit::{Permit, ReasonDetail, rule_request};
 pub use prompt::{
     DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
+pub use seen_store::{SeenFuture, SeenStore, SeenStoreError, SeenTool};
 pub use simulate::{DependsOn, SimulatedRules, Simulation, SimulationRow, simulate};
 pub use tool_pins::{ChangedDefinition, PinStatus, ToolPins};

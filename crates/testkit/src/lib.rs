@@ -13,6 +13,7 @@ pub mod registry_mirror;
 mod sandbox;
 pub mod scripted;
 pub mod store_server;
+pub mod tcp_relay;
 mod terminal;
 
 pub use authorization_server::AuthorizationServer;

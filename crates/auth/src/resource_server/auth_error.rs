@@ -31,6 +31,9 @@ pub enum AuthError {
     /// The issuer's keys are not available.
     #[error("the issuer's keys are not available")]
     IssuerUnavailable(#[source] IssuerError),
+    /// It is not known whether the token was revoked.
+    #[error("it is not known whether the token was revoked; try again later")]
+    RevocationsUnknown,
 }
 
 impl AuthError {
@@ -44,7 +47,9 @@ impl AuthError {
             AuthError::InsufficientScope(_) | AuthError::MissingCertificate => {
                 StatusCode::FORBIDDEN
             }
-            AuthError::IssuerUnavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AuthError::IssuerUnavailable(_) | AuthError::RevocationsUnknown => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 }
@@ -82,6 +87,9 @@ pub enum AccessTokenError {
     /// The token is bound by a method that cannot be verified.
     #[error("the token is bound by an unsupported method")]
     UnsupportedConfirmation,
+    /// The token, or its principal, was revoked.
+    #[error("the token was revoked")]
+    Revoked,
     /// The scheme does not match the token: DPoP for bound tokens, Bearer for others.
     #[error("DPoP is for tokens that are bound to a key, and required for them")]
     WrongScheme,

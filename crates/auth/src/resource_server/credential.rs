@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::authenticator::Authenticator;
 use super::credentials::PresentedToken;
+use super::principal::Principal;
 
 /// How often access tokens are checked for expiry.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -78,14 +79,19 @@ impl Authenticator {
         }
     }
 
-    /// Is the credential of an earlier request still valid? Never waits.
-    pub fn is_valid(&self, credential: &Credential) -> bool {
+    /// Is the credential of an earlier request still valid, and does this list not deny it? Never waits.
+    pub fn is_valid(
+        &self,
+        credential: &Credential,
+        is_denied: impl Fn(&Principal) -> bool,
+    ) -> bool {
         let Some(token) = credential.token.as_deref() else { return true };
-        match self {
-            Authenticator::Disabled(_) | Authenticator::ClientCertificate => true,
-            Authenticator::TokenFile(list) => list.find(token).is_some(),
-            Authenticator::Jwt(issuer) => issuer.is_still_valid(token),
-        }
+        let principal = match self {
+            Authenticator::Disabled(_) | Authenticator::ClientCertificate => return true,
+            Authenticator::TokenFile(list) => list.find(token),
+            Authenticator::Jwt(issuer) => issuer.still_valid(token),
+        };
+        principal.is_some_and(|it| !is_denied(&it))
     }
 
     /// Tells when to check credentials again.

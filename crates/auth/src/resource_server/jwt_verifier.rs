@@ -14,7 +14,7 @@ use super::credentials::{AuthScheme, PresentedToken, RequestHead};
 use super::dpop_verifier::{DpopProofError, DpopVerifier, ExpectedProof};
 use super::jwks::{CachedJwks, JwksCache};
 use super::jws::Jws;
-use super::principal::Principal;
+use super::principal::{Principal, TokenFacts};
 use super::protected_resource::ProtectedResource;
 use super::verified_token_cache::{VerifiedToken, VerifiedTokenCache};
 use crate::crypto::digest::sha256;
@@ -173,14 +173,15 @@ impl JwtVerifier {
         self.verify_with(&keys, token, &jws)
     }
 
-    /// Whether a token that was verified before is still valid: it has not expired, and a current key of the issuer
-    /// signed it. Never waits.
-    pub(crate) fn is_still_valid(&self, token: &str) -> bool {
+    /// The principal of a token that was verified before, if it is still valid: it has not expired, and a current key of the
+    /// issuer signed it. Never waits.
+    pub(crate) fn still_valid(&self, token: &str) -> Option<Principal> {
         let known = self.cached(token).or_else(|| {
             let (keys, jws) = (self.jwks.current()?, Jws::parse(token)?);
             self.verify_with(&keys, token, &jws).ok()
         });
-        known.is_some_and(|(principal, _)| principal.has_scopes(self.resource.scopes()))
+        let (principal, _) = known?;
+        principal.has_scopes(self.resource.scopes()).then_some(principal)
     }
 
     /// Verifies a token with these keys, and caches it.
@@ -237,6 +238,7 @@ struct TokenClaims {
     client: Option<String>,
     scopes: Scopes,
     cnf: Option<Value>,
+    facts: TokenFacts,
 }
 
 #[derive(Deserialize)]
@@ -262,6 +264,7 @@ impl TokenClaims {
         };
         let (iss, sub) = (text("iss")?, text("sub").unwrap_or_default());
         let client = text("client_id").or_else(|| text("azp"));
+        let id = text("jti");
         let listed = |value: Option<Value>| -> Option<Vec<String>> {
             match serde_json::from_value(value?).ok()? {
                 OneOrMany::One(one) => Some(vec![one]),
@@ -279,6 +282,7 @@ impl TokenClaims {
             // An `nbf` that is not a number makes the token invalid.
             nbf: claims.get("nbf").map(seconds).map_or(Some(None), |it| it.map(Some))?,
             client,
+            facts: TokenFacts { id, issued_at: claims.get("iat").and_then(seconds) },
             scopes: Scopes::new(scopes.iter().flat_map(|it| it.split_ascii_whitespace())),
             cnf: claims.remove("cnf"),
         })
@@ -313,7 +317,8 @@ impl TokenClaims {
             }
         };
         let (sub, iss) = (self.sub.clone(), self.iss.clone());
-        let principal = Principal::from_issuer(sub, iss, self.client.clone(), self.scopes.clone());
+        let of_token = (self.scopes.clone(), self.facts.clone());
+        let principal = Principal::from_issuer(sub, iss, self.client.clone(), of_token);
         Ok((principal, key))
     }
 }

@@ -17,6 +17,16 @@ struct PrincipalFields {
     issuer: Option<String>,
     client: Option<String>,
     scopes: Scopes,
+    token: TokenFacts,
+}
+
+/// What an issuer's token says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TokenFacts {
+    /// Its id (`jti`).
+    pub(crate) id: Option<String>,
+    /// When it was issued (`iat`), in seconds since 1970.
+    pub(crate) issued_at: Option<u64>,
 }
 
 impl Principal {
@@ -33,6 +43,7 @@ impl Principal {
             issuer: None,
             client: None,
             scopes,
+            token: TokenFacts::default(),
         }))
     }
 
@@ -46,9 +57,9 @@ impl Principal {
         name: String,
         issuer: String,
         client: Option<String>,
-        scopes: Scopes,
+        (scopes, token): (Scopes, TokenFacts),
     ) -> Principal {
-        Principal(Arc::new(PrincipalFields { name, issuer: Some(issuer), client, scopes }))
+        Principal(Arc::new(PrincipalFields { name, issuer: Some(issuer), client, scopes, token }))
     }
 
     /// The name. It is foreign text: use `Display` for output.
@@ -69,6 +80,16 @@ impl Principal {
     /// The scopes of the token. Empty for clients without one of an issuer.
     pub fn scopes(&self) -> &Scopes {
         &self.0.scopes
+    }
+
+    /// The id of the token (`jti`), where it has one.
+    pub fn token_id(&self) -> Option<&str> {
+        self.0.token.id.as_deref()
+    }
+
+    /// When the token was issued (`iat`), in seconds since 1970, where it says so.
+    pub fn issued_at(&self) -> Option<u64> {
+        self.0.token.issued_at
     }
 
     /// Whether the principal has all of these scopes. Clients without a token of an issuer have
@@ -128,7 +149,8 @@ mod tests {
 
     fn ada(issuer: &str, scopes: &str) -> Principal {
         let scopes = Scopes::parse(scopes);
-        Principal::from_issuer("ada".to_owned(), issuer.to_owned(), None, scopes)
+        let token = TokenFacts::default();
+        Principal::from_issuer("ada".to_owned(), issuer.to_owned(), None, (scopes, token))
     }
 
     #[test]

@@ -74,7 +74,9 @@ pub(crate) fn www_authenticate(
         AuthError::Token(_) => ("Bearer", Some("invalid_token")),
         AuthError::Proof(_) => ("DPoP", Some("invalid_dpop_proof")),
         AuthError::InsufficientScope(_) => ("Bearer", Some("insufficient_scope")),
-        AuthError::IssuerUnavailable(_) | AuthError::MissingCertificate => return None,
+        AuthError::IssuerUnavailable(_)
+        | AuthError::RevocationsUnknown
+        | AuthError::MissingCertificate => return None,
     };
     let scopes = match refusal {
         AuthError::InsufficientScope(needed) => Some(needed),
@@ -82,7 +84,9 @@ pub(crate) fn www_authenticate(
         | AuthError::Malformed
         | AuthError::Token(_)
         | AuthError::Proof(_) => resource.map(ProtectedResource::scopes),
-        AuthError::IssuerUnavailable(_) | AuthError::MissingCertificate => None,
+        AuthError::IssuerUnavailable(_)
+        | AuthError::RevocationsUnknown
+        | AuthError::MissingCertificate => None,
     };
     let mut parameters = Vec::new();
     // None of these can contain a quote or a backslash: a URL escapes them, and scopes exclude them.

@@ -296,6 +296,7 @@ fn replica_options(arguments: &ReplicaArgs, invocation: &Invocation) -> ReplicaO
         sessions_while_away: arguments.sessions_without_store,
         seal_keys: arguments.seal_key.iter().map(|it| here.join(it)).collect(),
         address: arguments.replica_address.clone(),
+        listen: arguments.replica_listen,
         sessions: match arguments.stateless {
             true => SessionPolicy::NoClients,
             false => SessionPolicy::LegacyClients,

@@ -161,8 +161,8 @@ async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Re
             None => json!({"dashboard": null}),
         },
         (None, None) if request["servers"] == true => own_servers(&targets.host),
-        (None, None) if request["principals"] == true => match &targets.gateway {
-            Some(gateway) => principals::respond(gateway).await,
+        (None, None) if !request["principals"].is_null() => match &targets.gateway {
+            Some(gateway) => principals::respond(gateway, &request).await,
             None => json!({}),
         },
         (None, None) => json!({"error": "unknown request"}),

@@ -56,3 +56,37 @@ fn without_any_calls_there_are_no_principals() {
     assert_eq!(output.expect_success(), "No principals.\n");
     assert!(output.stderr.contains("no gateway runs"), "{}", output.stderr);
 }
+
+#[test]
+fn a_revoked_principal_is_refused_at_once_until_it_is_restored() {
+    const OTHER: &str = "fedcba9876543210fedcba9876543210";
+    let scene = scene();
+    let output = scene.swb(&["principals", "revoke", "ci"]);
+    assert!(output.code == 1 && output.stderr.contains("no gateway runs"), "{}", output.stderr);
+    let entry = ScriptedProgram::config_entry(&Script::modern().name("one"));
+    scene.write(USER, &format!("{{\"mcpServers\": {{\"one\": {entry}}}}}"));
+    let tokens = write_token_file(&scene, &[("ci", TOKEN), ("ada", OTHER)]);
+    let gateway = HttpGateway::start_pool(&scene, &["--token-file", &tokens]);
+    let status = |token: &str| {
+        let response = gateway.request(Some(token), "tools/list", json!({}));
+        response.split(' ').nth(1).expect("a status").to_owned()
+    };
+    let call = json!({"name": "mcp__one__echo", "arguments": {"text": "hi"}});
+    gateway.request(Some(TOKEN), "tools/call", call);
+    assert_eq!(status(TOKEN), "200");
+    let output = scene.swb(&["principals", "revoke", "ci"]);
+    assert_eq!(output.expect_success(), "Revoked `ci`.\n");
+    assert!(output.stderr.contains("until the gateway stops"), "{}", output.stderr);
+    assert_eq!((&*status(TOKEN), &*status(OTHER)), ("401", "200"));
+    let table = scene.swb(&["principals"]);
+    assert!(table.expect_success().contains("ci (revoked)"), "{}", table.stdout);
+    let output = scene.swb(&["--json", "principals", "revoke", "--token-id", "1"]);
+    let json: serde_json::Value = serde_json::from_str(output.expect_success()).expect("JSON");
+    assert_eq!(json, json!({"changed": true, "shared": false, "gateways": 1}));
+    assert_eq!(scene.swb(&["principals", "restore", "ci"]).expect_success(), "Restored `ci`.\n");
+    assert_eq!(status(TOKEN), "200");
+    let output = scene.swb(&["principals", "restore", "ci"]);
+    assert_eq!(output.expect_success(), "`ci` was not revoked.\n");
+    assert_eq!(scene.swb(&["principals", "revoke"]).code, 2);
+    gateway.terminate();
+}

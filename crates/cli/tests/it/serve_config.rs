@@ -1,5 +1,8 @@
 //! `swb serve --config FILE` and `--check`.
 
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 use testkit::{Script, ScriptedProgram};
 
@@ -70,4 +73,52 @@ fn a_check_finds_what_only_the_files_show_and_serves_nothing() {
     let output = check(&["--no-auth"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(output.stderr.contains("gatewayLimits.sessions"), "{}", output.stderr);
+}
+
+#[test]
+fn a_check_opens_what_the_options_for_replicas_name() {
+    let scene = scene();
+    let key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+    let write = |name: &str, text: &str| {
+        let path = scene.project().join(name);
+        std::fs::write(&path, text).expect("it can be written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("ours");
+    };
+    write("seal.key", key);
+    write("short.key", "0001\n");
+    write("not.pem", "text");
+    let used_port = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let in_use = used_port.local_addr().expect("an address").to_string();
+    let check = |http: &str, more: &[&str]| {
+        let auth = ["serve", "--check", "--pool", "--http", http, "--oauth", "https://idp.example"];
+        let output = scene.swb(&[&auth, more].concat());
+        (output.code, output.stderr)
+    };
+    let local = "127.0.0.1:9";
+    let store = "redis://store.example";
+    let sealed = ["--seal-key", "seal.key"];
+    let with = |more: &[&str]| check(local, &[&sealed, more].concat());
+    // Nothing connects to the store, and a replica that runs may have the port.
+    assert_eq!(with(&["--store", store, "--replica-address", &in_use]), (0, String::new()));
+    let elsewhere = ["--replica-address", "far.example:1", "--replica-listen", "0.0.0.0:1"];
+    assert_eq!(with(&elsewhere), (0, String::new()), "the address is that of a proxy");
+    for (found, expected) in [
+        (check(local, &["--seal-key", "none.key"]), "--seal-key"),
+        (check(local, &["--seal-key", "short.key"]), "--seal-key"),
+        (check("0.0.0.0:9", &sealed), "--replica-address is missing"),
+        (with(&["--replica-address", "0.0.0.0:1"]), "--replica-address is missing"),
+        (with(&["--replica-address", "192.0.2.1:1"]), "cannot listen at 192.0.2.1:1"),
+        (
+            with(&["--replica-address", "far.example:1", "--replica-listen", "192.0.2.1:1"]),
+            "cannot listen at 192.0.2.1:1",
+        ),
+        (with(&["--replica-address", "nowhere"]), "cannot listen at nowhere"),
+        (with(&["--store", "http://store.example"]), "--store"),
+        (with(&["--store", "redis://:${UNSET}@h"]), "the variable UNSET is not set"),
+        (with(&["--store", "redis://:${file:/none}@h"]), "--store"),
+        (with(&["--store", store, "--store-ca", "none.pem"]), "--store-ca"),
+        (with(&["--store", "rediss://h", "--store-ca", "not.pem"]), "--store"),
+    ] {
+        assert!(found.0 != 0 && found.1.contains(expected), "{expected}: {found:?}");
+    }
 }

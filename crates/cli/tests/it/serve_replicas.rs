@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use serde_json::{Value as Json, json};
 use testkit::processes::wait_until;
 use testkit::scripted::read_journal;
 use testkit::store_server::{StoreServer, free_port};
+use testkit::tcp_relay::{Cut, TcpRelay};
 use testkit::{Quirk, Sandbox, Script, ScriptedProgram};
 
 use crate::http_gateway::HttpGateway;
@@ -109,9 +110,59 @@ struct Fleet {
     port: u16,
     _balancer: Process,
     keys: PathBuf,
+    cuts: Option<Cuts>,
+}
+
+/// Relays on the ways between the parts of a fleet, by replica.
+struct Cuts {
+    /// From the replica to the store.
+    store: [TcpRelay; 2],
+    /// From the other replica.
+    replica: [TcpRelay; 2],
+    /// From the balancer.
+    front: [TcpRelay; 2],
 }
 
 impl Fleet {
+    /// A fleet in which every way can be cut.
+    fn with_cuts(balancer: Balancer) -> Fleet {
+        let store = StoreServer::start();
+        let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let scenes = [scene(), scene()];
+        let (ports, listen) = ([free_port(), free_port()], [free_port(), free_port()]);
+        let port = free_port();
+        let keys = scenes[0].path("seal.key");
+        write_private(&keys, KEY);
+        let cuts = Cuts {
+            store: [0, 1].map(|_| TcpRelay::start(local(store.port()))),
+            replica: listen.map(|it| TcpRelay::start(local(it))),
+            front: ports.map(|it| TcpRelay::start(local(it))),
+        };
+        let replicas = [0, 1].map(|number| {
+            let script = Script::legacy().journal(scenes[number].path("journal"));
+            let entry = ScriptedProgram::config_entry(&script);
+            scenes[number].write_servers(USER, &format!("\"s\": {entry}"));
+            let url = format!("redis://{}", cuts.store[number].address());
+            let address = cuts.replica[number].address().to_string();
+            let listen = local(listen[number]).to_string();
+            let more = ["--replica-address", &address, "--replica-listen", &listen];
+            start_replica_with(&scenes[number], ports[number], (port, &url, &keys), &more)
+        });
+        for port in ports {
+            wait_until_ready(port);
+        }
+        let fronts = [&cuts.front[0], &cuts.front[1]].map(|it| it.address().port());
+        let balancer = balancer.start(store.folder(), port, fronts);
+        let cuts = Some(cuts);
+        Fleet { store, scenes, replicas, ports, port, _balancer: balancer, keys, cuts }
+    }
+
+    /// How often a call with this text has reached a server.
+    fn times_called(&self, text: &str) -> usize {
+        let is_it = |it: &&Json| it["params"]["arguments"]["text"] == text;
+        [0, 1].map(|number| self.calls(number, "echo").iter().filter(is_it).count()).iter().sum()
+    }
+
     fn start(balancer: Balancer) -> Fleet {
         Fleet::with_store(balancer, StoreServer::start())
     }
@@ -133,7 +184,8 @@ impl Fleet {
             wait_until_ready(port);
         }
         let balancer = balancer.start(store.folder(), port, ports);
-        Fleet { store, scenes, replicas, ports, port, _balancer: balancer, keys }
+        let cuts = None;
+        Fleet { store, scenes, replicas, ports, port, _balancer: balancer, keys, cuts }
     }
 
     fn restart(&mut self, number: usize) {
@@ -185,10 +237,15 @@ fn write_private(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("it is ours");
 }
 
-fn start_replica(
+fn start_replica(scene: &Sandbox, port: u16, options: (u16, &str, &Path)) -> Process {
+    start_replica_with(scene, port, options, &[])
+}
+
+fn start_replica_with(
     scene: &Sandbox,
     port: u16,
     (balancer, store, keys): (u16, &str, &Path),
+    more: &[&str],
 ) -> Process {
     let (http, host) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{balancer}"));
     let keys = keys.display().to_string();
@@ -208,6 +265,7 @@ fn start_replica(
         "--seal-key",
         &keys,
     ];
+    let arguments = [&arguments, more].concat();
     let mut command = scene.command(&scene.project(), &arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Process(command.spawn().expect("it can be started"))
@@ -870,4 +928,75 @@ fn the_samples_for_systemd_and_kubernetes_are_well_formed() {
     let ran = scene.swb(&arguments);
     let missing = format!("caused by: `{keys}` cannot be read");
     assert!(ran.code == 2 && ran.stderr.contains(&missing), "{}", ran.stderr);
+}
+
+/// Calls `echo` until it is served; only a refusal that asks for another attempt may come before.
+#[track_caller]
+fn echo_until_served(client: &Client, text: &str) {
+    wait_until(TIMEOUT, "the call is served", || {
+        let call = Client::call_request("echo", json!({"text": text}));
+        let response = client.post(&call);
+        if response.status == 503 {
+            assert_eq!(response.header("retry-after"), Some("1"));
+            return None;
+        }
+        assert_eq!(response.status, 200);
+        assert_eq!(response.json()["result"]["content"][0]["text"], text);
+        Some(())
+    });
+}
+
+#[test]
+fn while_any_two_parts_are_cut_off_sessions_go_on_and_no_call_is_made_twice() {
+    let fleet = Fleet::with_cuts(Balancer::HaProxy);
+    fleet.wait_until_joined();
+    let cuts = fleet.cuts.as_ref().expect("it can be cut");
+    let session = fleet.client().initialize();
+    session.echo("first");
+    let owner = fleet.replica_of("first");
+    // The replicas cannot reach each other: some requests are refused, and none is made twice.
+    for relay in &cuts.replica {
+        relay.set(Cut::Closed);
+    }
+    for number in 0..6 {
+        let text = format!("apart {number}");
+        echo_until_served(&session, &text);
+        assert_eq!(fleet.times_called(&text), 1, "{text}");
+    }
+    for relay in &cuts.replica {
+        relay.set(Cut::Healed);
+    }
+    for number in 0..4 {
+        assert_eq!(session.echo(&format!("together {number}")), format!("together {number}"));
+    }
+    // The balancer cannot reach the owner: the other replica sends it the requests.
+    cuts.front[owner].set(Cut::Closed);
+    let other = Client { port: fleet.ports[1 - owner], ..session.clone() };
+    for number in 0..4 {
+        let text = format!("behind {number}");
+        assert_eq!(other.echo(&text), text);
+        assert_eq!(fleet.times_called(&text), 1, "{text}");
+    }
+    cuts.front[owner].set(Cut::Healed);
+    // The owner cannot reach the store: it and the replica that takes the session over serve each call once.
+    for cut in [Cut::Closed, Cut::Silent] {
+        cuts.store[owner].set(cut);
+        wait_until(TIMEOUT, "it is noticed", || {
+            (fleet.metric(owner, "switchboard_store_connected") == 0.0).then_some(())
+        });
+        for number in 0..6 {
+            let text = format!("{cut:?} {number}");
+            let at = Client { port: fleet.ports[number % 2], ..session.clone() };
+            echo_until_served(&at, &text);
+            assert_eq!(fleet.times_called(&text), 1, "{text}");
+        }
+        cuts.store[owner].set(Cut::Healed);
+        wait_until(TIMEOUT, "it is there again", || {
+            (fleet.metric(owner, "switchboard_store_connected") == 1.0).then_some(())
+        });
+        fleet.wait_until_joined();
+        for number in 0..4 {
+            echo_until_served(&session, &format!("after {cut:?} {number}"));
+        }
+    }
 }

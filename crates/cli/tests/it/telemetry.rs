@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use serde_json::Value as Json;
 use testkit::real_servers;
+use testkit::store_server::StoreServer;
 use testkit::{Script, ScriptedProgram};
 
 use crate::approvals::GatewayProcess;
@@ -166,8 +168,14 @@ fn every_metric_in_the_example_dashboard_and_alerts_is_on_the_metrics_page() {
     );
     let authority = serve_tls::write_pair(&scene);
     let arguments = serve_tls::arguments(&scene);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let gateway = HttpGateway::start(&scene, &[&arguments[..], &["--mode", "bypass"]].concat());
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Those of replicas are there with a store.
+    let store = StoreServer::start();
+    let (url, keys) = (store.url(), scene.project().join("seal.key"));
+    std::fs::write(&keys, "00".repeat(32)).expect("it can be written");
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+    arguments.extend(["--mode", "bypass", "--store", &url, "--seal-key", "seal.key"]);
+    let gateway = HttpGateway::start(&scene, &arguments);
     // Metrics of calls are there after the first one.
     let called = serve_tls::call(&gateway, &authority, "mcp__one__echo");
     assert!(called.contains("\"content\""), "{called}");

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use testkit::store_server::StoreServer;
 use testkit::{Sandbox, Script, ScriptedProgram};
 
 use crate::http_gateway::HttpGateway;
@@ -29,10 +31,14 @@ pub struct Response {
 
 impl DashboardScene {
     pub fn start() -> DashboardScene {
-        let sandbox = scene();
+        DashboardScene::start_in(scene(), &[])
+    }
+
+    fn start_in(sandbox: Sandbox, more: &[&str]) -> DashboardScene {
         let server = ScriptedProgram::config_entry(&Script::legacy());
         sandbox.write_servers(USER, &format!("\"canary\": {server}"));
-        let gateway = HttpGateway::start(&sandbox, &["--pool", "--no-auth", "--ui"]);
+        let options = [&["--pool", "--no-auth", "--ui"], more].concat();
+        let gateway = HttpGateway::start(&sandbox, &options);
         gateway.wait_until_ready();
         DashboardScene { sandbox, gateway }
     }
@@ -339,4 +345,29 @@ fn a_gateway_without_the_option_has_no_dashboard() {
         assert!(gateway.get(path).starts_with("HTTP/1.1 404 "), "{path}");
     }
     gateway.terminate();
+}
+
+#[test]
+fn the_overview_lists_the_replicas_and_says_when_their_store_is_away() {
+    let mut store = StoreServer::start();
+    let url = store.url();
+    let scenes = [0, 1].map(|_| {
+        let sandbox = scene();
+        let key = sandbox.project().join("seal.key");
+        std::fs::write(&key, "00".repeat(32)).expect("it can be written");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("ours");
+        DashboardScene::start_in(sandbox, &["--store", &url, "--seal-key", "seal.key"])
+    });
+    let cookie = scenes[0].sign_in();
+    let overview = || scenes[0].page(&cookie, "/ui/").body;
+    wait_for(|| overview().matches("data-key=\"replica-").count() == 2);
+    let page = overview();
+    let section = page.split_once("id=\"replicas-heading\"").expect("a section").1;
+    assert!(section.contains("connected") && section.matches("(this one)").count() == 1);
+    assert_eq!(section.matches(env!("CARGO_PKG_VERSION")).count(), 2, "{section}");
+    store.kill();
+    wait_for(|| overview().contains("Sessions of each replica go on"));
+    let alone = DashboardScene::start();
+    let cookie = alone.sign_in();
+    assert!(!alone.page(&cookie, "/ui/").body.contains("replicas-heading"), "it has no store");
 }

@@ -48,6 +48,18 @@ impl SeenTools {
         }
     }
 
+    /// Adds the tools of another session.
+    pub fn extend(&mut self, other: &SeenTools) {
+        for (server, seen) in &other.by_server {
+            match seen {
+                SeenOfServer::Tools(tools) => tools.iter().for_each(|it| self.insert(server, it)),
+                SeenOfServer::EveryTool => {
+                    self.by_server.insert(server.clone(), SeenOfServer::EveryTool);
+                }
+            }
+        }
+    }
+
     /// Forgets the tools of a server.
     pub fn remove_server(&mut self, server: &str) {
         self.by_server.remove(server);
@@ -72,6 +84,10 @@ mod tests {
             seen.insert("crm", &format!("t{number}"));
         }
         assert!(seen.contains("crm", "list") && !seen.contains("git", "list"));
+        let mut both = SeenTools::default();
+        both.insert("wiki", "read");
+        both.extend(&seen);
+        assert!(both.contains("crm", "anything") && both.contains("wiki", "read"));
         seen.remove_server("crm");
         assert_eq!(seen, NOTHING_SEEN);
     }

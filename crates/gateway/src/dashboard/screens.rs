@@ -8,6 +8,7 @@ mod logins;
 mod overview;
 mod policy;
 mod policy_simulation;
+mod replicas;
 mod run;
 mod server;
 mod server_lists;

@@ -33,6 +33,7 @@ pub(crate) struct Client {
     /// The declared capabilities, as JSON.
     pub(crate) capabilities_json: Arc<str>,
     capabilities: ClientCapabilities,
+    is_stateless: bool,
     /// A [`LogLevel`] as a number, or [`LEVEL_UNSET`].
     log_level: AtomicU8,
     /// What the client says it is: name and version. Untrusted; empty if it says nothing.
@@ -68,6 +69,7 @@ impl Client {
             era,
             capabilities_json: text.unwrap_or("{}").into(),
             capabilities: ClientCapabilities::parse(capabilities),
+            is_stateless: false,
             log_level: AtomicU8::new(LEVEL_UNSET),
             program: String::new(),
             session_digest: OnceLock::new(),
@@ -92,6 +94,16 @@ impl Client {
     /// The same client as part of a session that it does not begin: each request on a transport comes from one program.
     pub(crate) fn in_session(self, session: u64) -> Client {
         Client { session, ..self }
+    }
+
+    /// The same client of a server that gives no sessions: it lasts as long as one request.
+    pub(crate) fn without_session(self) -> Client {
+        Client { is_stateless: true, ..self }
+    }
+
+    /// Do its grants, and what it has seen, belong to a session that ends? Otherwise to its principal.
+    pub(crate) fn has_own_context(&self) -> bool {
+        self.has_session() && !self.is_stateless
     }
 
     /// A session that is no client's own.

@@ -106,7 +106,8 @@ impl ClientPermissionPrompt<'_> {
 
     async fn prompt_client(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
         // Without a session, a grant would hold for other programs with the same credentials.
-        let suggestion = request.suggestions.first().filter(|_| self.context.client.has_session());
+        let suggestion =
+            request.suggestions.first().filter(|_| self.context.client.has_own_context());
         let params = payload(&elicitation_params(request, suggestion));
         let response = self.context.respond("elicitation/create", Some(params)).await;
         let response = response.ok().and_then(|it| it.decode::<ElicitResult>().ok());

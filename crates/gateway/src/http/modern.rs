@@ -100,7 +100,8 @@ pub(crate) async fn respond_stateless(
     };
     const NO_CAPABILITIES: Option<&Payload> = None;
     let client = Client::new(caller.principal, Era::Legacy, NO_CAPABILITIES)
-        .with_account(caller.account.own.principal.clone());
+        .with_account(caller.account.own.principal.clone())
+        .without_session();
     let (channel, inbox) = pending::channel();
     let context = Arc::new(RequestContext::new(Arc::new(client), channel));
     let request = InboundRequest::new(id.clone(), method, (params, meta), context);

@@ -246,8 +246,9 @@ async fn check_credential(
     }
     let uri = Uri::from_static(MCP_PATH);
     let head = RequestHead { headers, method, uri: &uri };
-    match state.options.authenticator.authenticate(head).await {
-        Ok(_) => Ok(()),
+    let verified = state.options.authenticator.authenticate(head).await;
+    match verified.and_then(|it| state.revocations.check(&it)) {
+        Ok(()) => Ok(()),
         Err(error) => Err(Box::new(refuse(error.status(), &error.to_string()))),
     }
 }

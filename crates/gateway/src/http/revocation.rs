@@ -1,18 +1,20 @@
-//! Ends the streams and sessions of clients whose credential is no longer valid. Requests are checked by the
-//! authenticator itself when they arrive.
+//! Ends the streams and sessions of clients whose credential is no longer valid, or is revoked. Requests are checked when
+//! they arrive.
 
 use std::sync::Arc;
 
 use http::HeaderMap;
-use switchboard_auth::resource_server::{Authenticator, Credential};
+use switchboard_auth::resource_server::{AuthError, Authenticator, Credential, Principal};
 use tokio::sync::watch;
 
 use crate::http::shutdown::wait_until_true;
+use crate::shared::revocations::RevocationList;
 
 /// Checks credentials again when they may have become invalid. Clones share the task that tells when.
 #[derive(Debug, Clone)]
 pub(crate) struct Revocations {
     authenticator: Arc<Authenticator>,
+    list: Arc<RevocationList>,
     /// Changes when credentials are to be checked.
     checks: watch::Receiver<u64>,
 }
@@ -20,24 +22,30 @@ pub(crate) struct Revocations {
 impl Revocations {
     /// The checks of an authenticator's credentials, and the future that starts them until shutdown.
     pub(crate) fn new(
-        authenticator: Arc<Authenticator>,
+        (authenticator, list): (Arc<Authenticator>, Arc<RevocationList>),
         mut shutdown: watch::Receiver<bool>,
     ) -> (Revocations, impl Future<Output = ()> + Send + 'static) {
         let (check, checks) = watch::channel(0);
         let mut changes = authenticator.validity_changes();
+        let mut revoked = list.changes();
         let running = async move {
             let mut count: u64 = 0;
             loop {
                 tokio::select! {
-                    () = changes.next() => {
-                        count = count.wrapping_add(1);
-                        let _no_streams = check.send(count);
-                    }
+                    () = changes.next() => {}
+                    () = revoked.next() => {}
                     () = wait_until_true(&mut shutdown) => return,
                 }
+                count = count.wrapping_add(1);
+                let _no_streams = check.send(count);
             }
         };
-        (Revocations { authenticator, checks }, running)
+        (Revocations { authenticator, list, checks }, running)
+    }
+
+    /// May a principal that has authenticated send requests?
+    pub(crate) fn check(&self, principal: &Principal) -> Result<(), AuthError> {
+        self.list.check(principal)
     }
 
     /// The credential of a request that was accepted.
@@ -54,7 +62,7 @@ impl Revocations {
 
     /// Is a credential still valid?
     pub(crate) fn is_valid(&self, credential: &Credential) -> bool {
-        self.authenticator.is_valid(credential)
+        self.authenticator.is_valid(credential, |it| self.list.check(it).is_err())
     }
 
     /// Completes when a credential is no longer valid.

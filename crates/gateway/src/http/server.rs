@@ -74,8 +74,8 @@ impl Gateway {
         let (shutdown_sender, shutdown) = watch::channel(false);
         let accounts = Accounts::new(options.limits.clone());
         let address_accounts = Accounts::of_addresses(&options.limits);
-        let (revocations, revocations_task) =
-            Revocations::new(options.authenticator.clone(), shutdown.clone());
+        let of_clients = (options.authenticator.clone(), self.relay.revocations.clone());
+        let (revocations, revocations_task) = Revocations::new(of_clients, shutdown.clone());
         let (sessions, sessions_task) = SessionTable::new(
             (self.relay.clone(), revocations.clone()),
             accounts.clone(),
@@ -490,6 +490,7 @@ async fn authenticate(
         Some(principal) => Ok(principal),
         None => authenticator.authenticate(RequestHead { headers, method, uri }).await,
     };
+    let verified = verified.and_then(|it| state.revocations.check(&it).map(|()| it));
     let error = match verified {
         Ok(verified) => {
             let principal: Arc<str> = verified.to_string().into();
@@ -506,6 +507,9 @@ async fn authenticate(
     info!(reason = auth_refusal(&error).label(), cause = %error, "client rejected");
     state.gateway.relay.metrics.count_refusal(auth_refusal(&error));
     let mut response = refuse(error.status(), &error.to_string());
+    if error == AuthError::RevocationsUnknown {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
     if let Some(challenge) = authenticator.challenge(&error) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }
@@ -534,6 +538,7 @@ fn auth_refusal(error: &AuthError) -> RefusalReason {
         AuthError::Proof(_) => RefusalReason::Proof,
         AuthError::InsufficientScope(_) => RefusalReason::Scopes,
         AuthError::IssuerUnavailable(_) => RefusalReason::Issuer,
+        AuthError::RevocationsUnknown => RefusalReason::Revocations,
     }
 }
 

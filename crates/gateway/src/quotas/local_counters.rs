@@ -135,7 +135,26 @@ impl Drop for RunningCall {
     }
 }
 
+/// Removes unused counters if there are many.
+fn prune(counters: &mut HashMap<QuotaKey, Counter>, now: Now) {
+    if counters.len() >= MAX_COUNTERS {
+        counters.retain(|_, counter| !counter.is_unused(now));
+    }
+}
+
 impl LocalCounters {
+    /// Counts a call as running that other counters have allowed.
+    pub(super) fn count_running(&self, charges: &[QuotaCharge]) -> QuotaSlot {
+        self.counters.update(|counters| {
+            prune(counters, Now::read());
+            let keys: Vec<QuotaKey> = charges.iter().map(|it| it.key.clone()).collect();
+            for key in &keys {
+                counters.entry(key.clone()).or_default().running += 1;
+            }
+            QuotaSlot::new(RunningCall { counters: self.counters.clone(), keys })
+        })
+    }
+
     fn start(&self, charges: &[QuotaCharge], now: Now) -> Result<QuotaSlot, QuotaExcess> {
         self.counters.update(|counters| {
             for (index, charge) in charges.iter().enumerate() {
@@ -146,9 +165,7 @@ impl LocalCounters {
                     retry_after,
                 })?;
             }
-            if counters.len() >= MAX_COUNTERS {
-                counters.retain(|_, counter| !counter.is_unused(now));
-            }
+            prune(counters, now);
             for charge in charges {
                 counters.entry(charge.key.clone()).or_default().add(charge, now);
             }

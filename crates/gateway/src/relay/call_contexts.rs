@@ -3,18 +3,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use switchboard::CallContext;
 use switchboard::permission::{ActiveRules, ResultMemory};
-use switchboard_config::permission::PermissionRules;
+use switchboard_config::permission::{NOTHING_SEEN, PermissionRules};
 use switchboard_config::settings::principals::Principals;
 use switchboard_wire::shared::Shared;
 
-/// The largest number of contexts. Beyond it all are dropped, and with them session grants.
+/// The largest number of contexts. Beyond it, one is dropped for each new one, and with it its session grants.
 const MAX_CALL_CONTEXTS: usize = 40_000;
 /// How long rules remember the results of a server that a principal has seen outside of sessions.
-const SEEN_WITHOUT_SESSION: Duration = Duration::from_secs(24 * 3600);
+pub(super) const SEEN_WITHOUT_SESSION: Duration = Duration::from_secs(24 * 3600);
 /// The session of a context that belongs to no session.
 const NO_SESSION: u64 = 0;
 
@@ -26,6 +27,8 @@ pub(super) struct CallContexts<C = CallContext> {
     with_rules: fn(&C, ActiveRules) -> C,
     /// Shared state: every request reads its context, and new rules must hold before `set_rules` returns.
     state: Shared<PrincipalState<C>>,
+    /// How often any context was used.
+    uses: AtomicU64,
 }
 
 /// The rules of principals, and the contexts made from them. Both change together: a context that is created while the
@@ -34,6 +37,7 @@ pub(super) struct CallContexts<C = CallContext> {
 struct PrincipalState<C> {
     principals: Principals,
     contexts: HashMap<ContextKey, PrincipalContext<C>>,
+    max_contexts: usize,
 }
 
 /// The principal and the session.
@@ -44,6 +48,23 @@ type ContextKey = (Arc<str>, u64);
 struct PrincipalContext<C> {
     rules: ActiveRules,
     context: Arc<C>,
+    /// Counts up with each use of any context.
+    last_use: AtomicU64,
+}
+
+impl<C> PrincipalState<C> {
+    /// Removes the context that was not used for the longest time; one that has seen results only if all have, because
+    /// rules may depend on them.
+    fn remove_one(&mut self) {
+        let has_seen = |it: &PrincipalContext<C>| *it.rules.seen() != NOTHING_SEEN;
+        let oldest = self.contexts.iter().min_by_key(|(_, it)| {
+            let last_use = it.last_use.load(Ordering::Relaxed);
+            (has_seen(it), last_use)
+        });
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.contexts.remove(&key);
+        }
+    }
 }
 
 impl CallContexts {
@@ -59,8 +80,18 @@ impl<C> CallContexts<C> {
         base_rules: ActiveRules,
         with_rules: fn(&C, ActiveRules) -> C,
     ) -> CallContexts<C> {
-        let state = PrincipalState { principals: Principals::default(), contexts: HashMap::new() };
-        CallContexts { base, base_rules, with_rules, state: Shared::new(state) }
+        let state = PrincipalState {
+            principals: Principals::default(),
+            contexts: HashMap::new(),
+            max_contexts: MAX_CALL_CONTEXTS,
+        };
+        CallContexts {
+            base,
+            base_rules,
+            with_rules,
+            state: Shared::new(state),
+            uses: AtomicU64::new(0),
+        }
     }
 
     /// The context of a principal outside of any session, created at its first use.
@@ -93,8 +124,16 @@ impl<C> CallContexts<C> {
     }
 
     fn get_or_create(&self, key: ContextKey) -> Arc<C> {
-        let known = self.state.read(|state| Some(state.contexts.get(&key)?.context.clone()));
+        let known = self.state.read(|state| {
+            let known = state.contexts.get(&key)?;
+            known.last_use.store(self.next_use(), Ordering::Relaxed);
+            Some(known.context.clone())
+        });
         known.unwrap_or_else(|| self.state.update(|state| self.create(state, key)))
+    }
+
+    fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
     fn create(&self, state: &mut PrincipalState<C>, key: ContextKey) -> Arc<C> {
@@ -112,10 +151,11 @@ impl<C> CallContexts<C> {
             rules.replace(self.base_rules.current().as_ref().clone().merge(own));
         }
         let context = Arc::new((self.with_rules)(&self.base, rules.clone()));
-        if state.contexts.len() >= MAX_CALL_CONTEXTS {
-            state.contexts.clear();
+        if state.contexts.len() >= state.max_contexts {
+            state.remove_one();
         }
-        let entry = PrincipalContext { rules, context: context.clone() };
+        let last_use = AtomicU64::new(self.next_use());
+        let entry = PrincipalContext { rules, context: context.clone(), last_use };
         state.contexts.insert(key, entry);
         context
     }
@@ -212,5 +252,23 @@ mod tests {
         assert_eq!((count(1), count(2), rule_count(&contexts, &ada)), (2, 1, 1));
         contexts.remove_session(&ada, 1);
         assert_eq!(count(1), 1);
+    }
+
+    #[test]
+    fn beyond_the_limit_only_the_context_that_is_unused_for_longest_is_dropped() {
+        let contexts = contexts(None);
+        contexts.state.update(|state| state.max_contexts = 3);
+        let ada: Arc<str> = "ada".into();
+        let session = |number: u64| contexts.get_for_session(&ada, number);
+        let has = |number: u64| {
+            contexts.state.read(|state| state.contexts.contains_key(&(ada.clone(), number)))
+        };
+        session(1).rules.record_seen("crm", "get");
+        session(2);
+        session(3);
+        session(2);
+        session(4);
+        assert_eq!([1, 2, 3, 4].map(has), [true, true, false, true], "the first has seen results");
+        assert!(session(1).rules.seen().contains("crm", "get"));
     }
 }

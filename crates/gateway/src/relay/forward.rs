@@ -35,10 +35,9 @@ impl Relay {
             self.unwrap_state(server, request, (digest, state_use), &mut forwarded).await?;
         }
         // What the client reads here may be in its later calls.
-        let context = self.client_context(request.client());
         let prefix = self.catalogues.borrow().prefixes.get(server).cloned();
         let prefix = prefix.unwrap_or_else(|| naming::sanitise(server));
-        context.rules.record_seen(&prefix, request.method.as_str());
+        self.record_seen(request.client(), (&prefix, request.method.as_str())).await?;
         let lease = self.lease_connection(request, server).await?;
         self.send_log_level_for(request, (server, lease.as_ref())).await;
         let span = self.tracer.start_upstream(&request.upstream_attributes(server, None));

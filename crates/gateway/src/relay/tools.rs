@@ -7,7 +7,7 @@ use std::time::Duration;
 use switchboard::audit::log::CallOutcome;
 use switchboard::pool::Tool;
 use switchboard::request::RequestOptions;
-use switchboard::{RelayedCall, ToolCallError};
+use switchboard::{CallContext, RelayedCall, ToolCallError};
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::Progress;
 use switchboard_wire::protocol::era::Era;
@@ -103,13 +103,15 @@ impl Relay {
             };
             self.unwrap_state(server, request, (digest, state_use), &mut other_params).await?;
         }
+        let context = self.shared_context(request.client()).await?;
         let lease = self.lease_connection(request, server).await?;
         if request.client().log_level().is_some() {
             Box::pin(self.send_log_level_for(request, (server, lease.as_ref()))).await;
         }
         let params = (arguments.cloned(), other_params.into_members());
-        let outcome =
-            self.relay_call(request, (exposed_name, tool), params, (progress, lease)).await;
+        let outcome = self
+            .relay_call(request, (exposed_name, tool), params, (progress, lease, context))
+            .await;
         let result = outcome.or_else(failure_response)?;
         self.record_task(&result, server, principal).await;
         Ok(self.wrap_state(server, request, digest, result))
@@ -121,10 +123,13 @@ impl Relay {
         request: &InboundRequest,
         (requested_name, tool): (&str, &Arc<Tool>),
         (arguments, other_params): (Option<Payload>, Vec<(String, Payload)>),
-        (progress, lease): (Option<mpsc::Sender<Progress>>, Option<ConnectionLease>),
+        (progress, lease, call_context): (
+            Option<mpsc::Sender<Progress>>,
+            Option<ConnectionLease>,
+            Arc<CallContext>,
+        ),
     ) -> Result<Payload, ToolCallError> {
         let (principal, server) = (request.principal(), tool.server.as_str());
-        let call_context = self.client_context(request.client());
         let attributes = request.upstream_attributes(server, Some(&tool.name));
         let span = self.tracer.start_upstream(&attributes);
         let prompt =
@@ -173,9 +178,10 @@ impl Relay {
             self.unwrap_state(server, request, (digest, StateUse::Once), &mut params).await?;
         }
         let params = (Some(params.to_payload()), Vec::new());
+        let context = self.shared_context(request.client()).await?;
         let lease = self.lease_connection(request, server).await?;
         let target = (&*tool.exposed_name, tool);
-        let outcome = self.relay_call(request, target, params, (progress, lease)).await;
+        let outcome = self.relay_call(request, target, params, (progress, lease, context)).await;
         let result = outcome.map_err(method_error)?;
         self.record_task(&result, server, request.principal()).await;
         Ok(self.wrap_state(server, request, digest, result))

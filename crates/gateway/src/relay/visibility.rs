@@ -22,7 +22,7 @@ impl Relay {
 
     /// The call context of a client: that of its session, where it has one.
     pub(super) fn client_context(&self, client: &Client) -> Arc<CallContext> {
-        match client.has_session() {
+        match client.has_own_context() {
             true => self.call_contexts.get_for_session(&client.principal, client.session),
             false => self.call_contexts.get(&client.principal),
         }

@@ -1,11 +1,12 @@
 //! Who is alive: every replica tells the store so, and reads the others. Also the state of the store itself.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{info, warn};
@@ -37,6 +38,21 @@ pub(crate) struct Member {
     pub(crate) address: String,
 }
 
+/// What a replica says of itself with each heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemberInfo {
+    pub(crate) address: String,
+    pub(crate) version: String,
+    /// The sessions that it runs.
+    pub(crate) sessions: u64,
+    /// When it started, in seconds since 1970.
+    pub(crate) since: u64,
+}
+
+/// The number of sessions of this replica, from the gateway that runs them.
+pub(crate) type SessionCount = Arc<OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>>;
+
 /// Is the store there?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoreStatus {
@@ -54,8 +70,8 @@ pub(crate) enum StoreStatus {
 #[derive(Debug, Clone)]
 pub(crate) struct FleetView {
     pub(crate) store: StoreStatus,
-    /// The addresses of the replicas that are alive, this one included.
-    pub(crate) alive: BTreeMap<ReplicaId, String>,
+    /// The replicas that are alive, this one included.
+    pub(crate) alive: BTreeMap<ReplicaId, MemberInfo>,
     /// The addresses of all that were alive lately.
     known: BTreeMap<ReplicaId, (String, Instant)>,
     /// The lists that replicas share, as last read.
@@ -74,6 +90,7 @@ pub(crate) struct FleetWork {
     pub(crate) failed_writes: Arc<AtomicU64>,
     /// Counts the requests for a heartbeat at once.
     pub(crate) beats_requested: watch::Receiver<u64>,
+    pub(crate) session_count: SessionCount,
 }
 
 impl FleetView {
@@ -162,7 +179,8 @@ pub(crate) async fn run(
     (published, resync): (watch::Sender<Arc<FleetView>>, watch::Sender<Resync>),
     work: FleetWork,
 ) {
-    let FleetWork { failed_writes, mut beats_requested } = work;
+    let FleetWork { failed_writes, mut beats_requested, session_count } = work;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut failed_writes = FailedWrites::new(failed_writes);
     let mut last_beat = Instant::now();
     let mut beats = interval(HEARTBEAT_INTERVAL);
@@ -186,9 +204,16 @@ pub(crate) async fn run(
         let requested = *beats_requested.borrow_and_update();
         let mut generation = [0; 8];
         rand::fill(&mut generation).expect("the system has random numbers");
+        let info = MemberInfo {
+            address: me.address.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            sessions: session_count.get().map_or(0, |count| count()),
+            since,
+        };
+        let info = serde_json::to_vec(&info).expect("it has texts and numbers");
         let heartbeat = Heartbeat {
             replica: me.id,
-            info: sealer.seal_bytes(PURPOSE, me.address.as_bytes()),
+            info: sealer.seal_bytes(PURPOSE, &info),
             ttl: HEARTBEAT_TTL,
             // Positive numbers of a size that every client of the store can read.
             new_generation: u64::from_be_bytes(generation) >> 12,
@@ -252,16 +277,16 @@ async fn new_key(keys: &mut watch::Receiver<SealKeys>) {
 impl FleetView {
     fn set_alive(&mut self, sealed: &BTreeMap<ReplicaId, Vec<u8>>, sealer: &StateSealer) {
         let open = |(id, info): (&ReplicaId, &Vec<u8>)| {
-            let address = sealer.unseal_bytes(PURPOSE, info)?;
-            Some((*id, String::from_utf8(address).ok()?))
+            let info = sealer.unseal_bytes(PURPOSE, info)?;
+            Some((*id, serde_json::from_slice(&info).ok()?))
         };
-        let alive: BTreeMap<ReplicaId, String> = sealed.iter().filter_map(open).collect();
+        let alive: BTreeMap<ReplicaId, MemberInfo> = sealed.iter().filter_map(open).collect();
         if alive.len() < sealed.len() && self.alive.len() != alive.len() {
             warn!("a replica uses other seal keys; it is not reached from here");
         }
         let now = Instant::now();
-        for (id, address) in &alive {
-            self.known.insert(*id, (address.clone(), now));
+        for (id, info) in &alive {
+            self.known.insert(*id, (info.address.clone(), now));
         }
         self.known.retain(|_, (_, seen)| seen.elapsed() < ADDRESS_TTL);
         self.alive = alive;

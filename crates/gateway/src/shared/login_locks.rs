@@ -99,15 +99,10 @@ mod tests {
 
     use super::*;
     use crate::shared::memory::MemoryStore;
-    use crate::shared::seal_keys::test_keys;
-    use crate::shared::shared_state::{SessionsWhileAway, StoreChoice};
 
     /// A replica, and the future that keeps its state current.
     fn replica(store: &MemoryStore) -> (SharedState, impl Future<Output = ()> + use<>) {
-        let folder = tempfile::tempdir().expect("a temp folder");
-        let keys = test_keys(folder.path());
-        let store = StoreChoice::Memory(store.clone());
-        SharedState::open(&keys, store, "127.0.0.1:1", SessionsWhileAway::Refused)
+        SharedState::open_in_memory(store, "127.0.0.1:1")
     }
 
     fn locks(state: &SharedState) -> LoginLocks {

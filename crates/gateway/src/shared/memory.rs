@@ -1,16 +1,21 @@
 //! A store in the memory of this process, for gateways that share it: several listeners of one program, and tests.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use switchboard_wire::shared::Shared;
 use tokio::time::Instant;
 
 use super::store::{
-    Epoch, FleetSnapshot, Heartbeat, ReplicaId, SessionChanges, SessionContents, SessionWrite,
-    SharedList, StateStore, StoreError, StoredEvent, StoredSession, TokenGrant, TokenRequest,
+    CallCharge, CallCounts, CallLimit, CallStart, Epoch, FleetSnapshot, Heartbeat, ReplicaId,
+    SessionChanges, SessionContents, SessionWrite, SharedList, StateStore, StoreError, StoredEvent,
+    StoredSession, TokenGrant, TokenRequest,
 };
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY_SECONDS: u64 = 24 * 3600;
 
 /// A store in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -26,12 +31,26 @@ struct Contents {
     replicas: BTreeMap<ReplicaId, TtlValue<Vec<u8>>>,
     sessions: HashMap<String, TtlValue<SessionContents>>,
     values: HashMap<String, TtlValue<Vec<u8>>>,
+    sets: HashMap<String, TtlValue<BTreeMap<String, Vec<u8>>>>,
     lists: BTreeMap<SharedList, BTreeMap<String, TtlValue<Vec<u8>>>>,
     lists_revision: u64,
     /// When the bucket of an account is full again.
     buckets: HashMap<String, Instant>,
+    /// The counters of calls, by account and quota.
+    call_counters: HashMap<(String, String), CallCounter>,
     locks: HashMap<String, TtlValue<String>>,
     fences: HashMap<String, u64>,
+}
+
+/// What is counted for one quota of an account.
+#[derive(Debug, Default)]
+struct CallCounter {
+    /// When the bucket of calls per minute is full again.
+    full_at: Option<Instant>,
+    /// The number of the day (UTC) of `calls_of_day`.
+    day: u64,
+    calls_of_day: u64,
+    running: HashMap<Arc<str>, TtlValue<()>>,
 }
 
 #[derive(Debug)]
@@ -61,6 +80,11 @@ impl MemoryStore {
         self.contents.update(|it| *it = Contents { is_away: it.is_away, ..Contents::default() });
     }
 
+    /// How many entries all lists have.
+    pub fn list_len(&self) -> usize {
+        self.contents.read(|it| it.lists.values().map(BTreeMap::len).sum())
+    }
+
     fn with<R>(&self, change: impl FnOnce(&mut Contents) -> R) -> Result<R, StoreError> {
         self.contents.update(|contents| match contents.is_away {
             true => Err(StoreError::Away),
@@ -77,7 +101,11 @@ impl Contents {
         self.replicas.retain(|_, it| it.is_alive());
         self.sessions.retain(|_, it| it.is_alive());
         self.values.retain(|_, it| it.is_alive());
+        self.sets.retain(|_, it| it.is_alive());
         self.locks.retain(|_, it| it.is_alive());
+        for counter in self.call_counters.values_mut() {
+            counter.running.retain(|_, it| it.is_alive());
+        }
         for list in self.lists.values_mut() {
             list.retain(|_, it| it.is_alive());
         }
@@ -95,6 +123,66 @@ impl Contents {
             false => Err(SessionWrite::NotOwner),
         }
     }
+}
+
+impl CallCounter {
+    /// Does a call fit? Otherwise the limit and when to try again.
+    fn check(&self, charge: &CallCharge) -> Result<(), (CallLimit, Duration)> {
+        let counts = self.counts(charge);
+        if charge.concurrent.is_some_and(|most| counts.running >= most) {
+            return Err((CallLimit::Concurrent, Duration::from_secs(1)));
+        }
+        if charge.per_day.is_some_and(|most| counts.day >= most) {
+            return Err((CallLimit::Day, today().1));
+        }
+        match charge.per_minute {
+            Some(per_minute) => {
+                let excess = self
+                    .full_after_call(per_minute)
+                    .saturating_duration_since(Instant::now() + MINUTE);
+                if excess.is_zero() { Ok(()) } else { Err((CallLimit::Minute, excess)) }
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, charge: &CallCharge, (slot, ttl): (&str, Duration)) {
+        let (day, _) = today();
+        self.calls_of_day = if self.day == day { self.calls_of_day + 1 } else { 1 };
+        self.day = day;
+        self.running.insert(slot.into(), TtlValue::new((), ttl));
+        if let Some(per_minute) = charge.per_minute {
+            self.full_at = Some(self.full_after_call(per_minute));
+        }
+    }
+
+    fn counts(&self, charge: &CallCharge) -> CallCounts {
+        let missing = self.full_at.map(|it| it.saturating_duration_since(Instant::now()));
+        let minute = charge.per_minute.zip(missing).map(|(per_minute, missing)| {
+            missing.as_nanos().div_ceil(interval(per_minute).as_nanos().max(1))
+        });
+        CallCounts {
+            minute: minute.and_then(|it| u64::try_from(it).ok()).unwrap_or(0),
+            day: if self.day == today().0 { self.calls_of_day } else { 0 },
+            running: self.running.len() as u64,
+        }
+    }
+
+    fn full_after_call(&self, per_minute: u64) -> Instant {
+        let now = Instant::now();
+        self.full_at.map_or(now, |it| it.max(now)) + interval(per_minute)
+    }
+}
+
+/// The number of the day (UTC), and when it ends.
+fn today() -> (u64, Duration) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    (since / DAY_SECONDS, Duration::from_secs(DAY_SECONDS - since % DAY_SECONDS))
+}
+
+/// The time after which a bucket has one more call.
+fn interval(per_minute: u64) -> Duration {
+    MINUTE / u32::try_from(per_minute).unwrap_or(u32::MAX).max(1)
 }
 
 fn apply(contents: &mut SessionContents, changes: &SessionChanges) {
@@ -233,6 +321,26 @@ impl StateStore for MemoryStore {
         self.with(|contents| contents.values.get(key).map(|it| it.value.clone()))
     }
 
+    async fn add_members(
+        &self,
+        key: &str,
+        members: &[(String, Vec<u8>)],
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        self.with(|contents| {
+            let empty = TtlValue::new(BTreeMap::new(), ttl);
+            let set = contents.sets.entry(key.to_owned()).or_insert(empty);
+            set.value.extend(members.iter().cloned());
+            set.expires_at = Instant::now() + ttl;
+        })
+    }
+
+    async fn members(&self, key: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        let values =
+            |it: &TtlValue<BTreeMap<String, Vec<u8>>>| it.value.values().cloned().collect();
+        self.with(|contents| contents.sets.get(key).map(values).unwrap_or_default())
+    }
+
     async fn put_entry(
         &self,
         list: SharedList,
@@ -267,6 +375,67 @@ impl StateStore for MemoryStore {
             let granted = available.min(request.at_most);
             contents.buckets.insert(account.to_owned(), full_at + token * granted);
             TokenGrant::Granted(granted)
+        })
+    }
+
+    async fn start_call(
+        &self,
+        account: &str,
+        charges: &[CallCharge],
+        slot: (&str, Duration),
+    ) -> Result<CallStart, StoreError> {
+        let key = |it: &CallCharge| (account.to_owned(), it.quota.clone());
+        self.with(|contents| {
+            for (index, charge) in charges.iter().enumerate() {
+                let counter = contents.call_counters.entry(key(charge)).or_default();
+                if let Err((limit, retry_after)) = counter.check(charge) {
+                    return CallStart::Exceeded { charge: index, limit, retry_after };
+                }
+            }
+            for charge in charges {
+                contents.call_counters.entry(key(charge)).or_default().add(charge, slot);
+            }
+            CallStart::Counted
+        })
+    }
+
+    async fn renew_calls(
+        &self,
+        (account, quota): (&str, &str),
+        slots: &[Arc<str>],
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        self.with(|contents| {
+            let key = (account.to_owned(), quota.to_owned());
+            let running = &mut contents.call_counters.entry(key).or_default().running;
+            running.extend(slots.iter().map(|it| (it.clone(), TtlValue::new((), ttl))));
+        })
+    }
+
+    async fn end_calls(
+        &self,
+        (account, quota): (&str, &str),
+        slots: &[Arc<str>],
+    ) -> Result<(), StoreError> {
+        self.with(|contents| {
+            let key = (account.to_owned(), quota.to_owned());
+            if let Some(counter) = contents.call_counters.get_mut(&key) {
+                counter.running.retain(|slot, _| !slots.contains(slot));
+            }
+        })
+    }
+
+    async fn call_counts(
+        &self,
+        account: &str,
+        charges: &[CallCharge],
+    ) -> Result<Vec<CallCounts>, StoreError> {
+        self.with(|contents| {
+            let counts = |it: &CallCharge| {
+                let key = (account.to_owned(), it.quota.clone());
+                contents.call_counters.get(&key).map(|counter| counter.counts(it))
+            };
+            charges.iter().map(|it| counts(it).unwrap_or_default()).collect()
         })
     }
 

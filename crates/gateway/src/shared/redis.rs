@@ -8,6 +8,7 @@ pub(crate) mod target;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd};
@@ -18,8 +19,9 @@ use self::link::Link;
 use self::scripts::Scripts;
 use self::target::StoreTarget;
 use super::store::{
-    Epoch, FleetSnapshot, Heartbeat, ReplicaId, SessionChanges, SessionContents, SessionWrite,
-    SharedList, StateStore, StoreError, StoredEvent, StoredSession, TokenGrant, TokenRequest,
+    CallCharge, CallCounts, CallLimit, CallStart, Epoch, FleetSnapshot, Heartbeat, ReplicaId,
+    SessionChanges, SessionContents, SessionWrite, SharedList, StateStore, StoreError, StoredEvent,
+    StoredSession, TokenGrant, TokenRequest,
 };
 
 /// How long a fencing number is remembered after the lock was last taken.
@@ -62,6 +64,18 @@ impl RedisStore {
 
     fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.prefix)
+    }
+
+    /// The keys of charges, three each.
+    fn charge_keys(&self, account: &str, charges: &[CallCharge]) -> Vec<String> {
+        let keys =
+            |it: &CallCharge| ["m", "d", "r"].map(|kind| self.quota_key(account, &it.quota, kind));
+        charges.iter().flat_map(keys).collect()
+    }
+
+    /// A key of a counter. All keys of an account are in one slot of a cluster.
+    fn quota_key(&self, account: &str, quota: &str, kind: &str) -> String {
+        self.key(&format!("{{q:{account}}}:{quota}:{kind}"))
     }
 
     /// Runs a script.
@@ -120,6 +134,11 @@ fn millis(ttl: Duration) -> Argument<'static> {
     Argument::Number(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1))
 }
 
+/// A limit as scripts have it: one higher than it is, or 0 for none.
+fn limit_argument(limit: Option<u64>) -> Argument<'static> {
+    Argument::Number(limit.map_or(0, |it| it.saturating_add(1)))
+}
+
 fn unexpected(what: &'static str) -> RedisError {
     RedisError::from((ErrorKind::UnexpectedReturnType, what))
 }
@@ -175,9 +194,9 @@ fn parse_contents(
 #[async_trait]
 impl StateStore for RedisStore {
     async fn beat(&self, heartbeat: &Heartbeat) -> Result<FleetSnapshot, StoreError> {
-        let approvals = SharedList::Approvals.id();
-        let names = ["alive", "replicas", "generation", "revision", approvals];
-        let keys = names.map(|it| self.fleet_key(it));
+        let names = ["alive", "replicas", "generation", "revision"].into_iter();
+        let names = names.chain(SharedList::ALL.map(SharedList::id));
+        let keys: Vec<String> = names.map(|it| self.fleet_key(it)).collect();
         let id = heartbeat.replica.to_string();
         let arguments = [
             Argument::Text(&id),
@@ -187,11 +206,11 @@ impl StateStore for RedisStore {
             Argument::Number(heartbeat.known_lists),
         ];
         type Entries = BTreeMap<String, Vec<u8>>;
-        let answer: (Entries, u64, u64, Option<Entries>) =
+        let answer: (Entries, u64, u64, Option<Vec<Entries>>) =
             self.run(&self.scripts.beat, &keys, &arguments).await?;
         let (replicas, generation, lists_revision, lists) = answer;
         let replicas = replicas.into_iter().filter_map(|(id, info)| Some((id.parse().ok()?, info)));
-        let lists = lists.map(|approvals| [(SharedList::Approvals, approvals)].into());
+        let lists = lists.map(|lists| SharedList::ALL.into_iter().zip(lists).collect());
         Ok(FleetSnapshot { replicas: replicas.collect(), generation, lists_revision, lists })
     }
 
@@ -302,6 +321,25 @@ impl StateStore for RedisStore {
         self.command(&command).await
     }
 
+    async fn add_members(
+        &self,
+        key: &str,
+        members: &[(String, Vec<u8>)],
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let mut arguments = vec![millis(ttl)];
+        for (member, value) in members {
+            arguments.extend([Argument::Text(member), Argument::Bytes(value)]);
+        }
+        self.run(&self.scripts.add_members, &[self.key(key)], &arguments).await
+    }
+
+    async fn members(&self, key: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut command = cmd("HVALS");
+        command.arg(self.key(key));
+        self.command(&command).await
+    }
+
     async fn put_entry(
         &self,
         list: SharedList,
@@ -328,6 +366,66 @@ impl StateStore for RedisStore {
             Ok(granted) => TokenGrant::Granted(granted),
             Err(_) => TokenGrant::RetryAfter(Duration::from_micros(wait)),
         })
+    }
+
+    async fn start_call(
+        &self,
+        account: &str,
+        charges: &[CallCharge],
+        (slot, ttl): (&str, Duration),
+    ) -> Result<CallStart, StoreError> {
+        let limits =
+            |it: &CallCharge| [it.per_minute, it.per_day, it.concurrent].map(limit_argument);
+        let mut arguments = vec![Argument::Text(slot), millis(ttl)];
+        arguments.extend(charges.iter().flat_map(limits));
+        let keys = self.charge_keys(account, charges);
+        let (charge, limit, wait): (usize, u8, u64) =
+            self.run(&self.scripts.start_call, &keys, &arguments).await?;
+        let limit = match limit {
+            0 => return Ok(CallStart::Counted),
+            1 => CallLimit::Minute,
+            2 => CallLimit::Day,
+            _ => CallLimit::Concurrent,
+        };
+        Ok(CallStart::Exceeded { charge, limit, retry_after: Duration::from_micros(wait) })
+    }
+
+    async fn renew_calls(
+        &self,
+        (account, quota): (&str, &str),
+        slots: &[Arc<str>],
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let mut arguments = vec![millis(ttl)];
+        arguments.extend(slots.iter().map(|it| Argument::Text(it)));
+        let keys = [self.quota_key(account, quota, "r")];
+        self.run(&self.scripts.renew_calls, &keys, &arguments).await
+    }
+
+    async fn end_calls(
+        &self,
+        (account, quota): (&str, &str),
+        slots: &[Arc<str>],
+    ) -> Result<(), StoreError> {
+        let mut command = cmd("ZREM");
+        command.arg(self.quota_key(account, quota, "r"));
+        for slot in slots {
+            command.arg(&**slot);
+        }
+        self.command(&command).await
+    }
+
+    async fn call_counts(
+        &self,
+        account: &str,
+        charges: &[CallCharge],
+    ) -> Result<Vec<CallCounts>, StoreError> {
+        let keys = self.charge_keys(account, charges);
+        let arguments: Vec<_> = charges.iter().map(|it| limit_argument(it.per_minute)).collect();
+        let counts: Vec<(u64, u64, u64)> =
+            self.run(&self.scripts.call_counts, &keys, &arguments).await?;
+        let counts = counts.into_iter();
+        Ok(counts.map(|(minute, day, running)| CallCounts { minute, day, running }).collect())
     }
 
     async fn lock(

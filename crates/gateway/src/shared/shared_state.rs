@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 use super::envelope::AcceptedExchanges;
-use super::fleet::{self, FleetView, FleetWork, Member, Resync, StoreStatus};
+use super::fleet::{self, FleetView, FleetWork, Member, Resync, SessionCount, StoreStatus};
 use super::memory::MemoryStore;
 use super::rate::RatePortions;
 use super::redis::RedisStore;
@@ -66,6 +66,7 @@ struct Inner {
     failed_writes: Arc<AtomicU64>,
     /// Counts who waits for a heartbeat.
     beat_requests: watch::Sender<u64>,
+    session_count: SessionCount,
     while_away: SessionsWhileAway,
 }
 
@@ -116,6 +117,7 @@ impl SharedState {
             exchanges: AcceptedExchanges::default(),
             failed_writes: Arc::default(),
             beat_requests: watch::channel(0).0,
+            session_count: SessionCount::default(),
             while_away: SessionsWhileAway::Refused,
         }))
     }
@@ -143,8 +145,11 @@ impl SharedState {
         let sealer = keys.sealer();
         let failed_writes = Arc::new(AtomicU64::new(0));
         let (beat_requests, beats_requested) = watch::channel(0);
+        let session_count = SessionCount::default();
         let heartbeats = store.clone().map(|store| {
-            let work = FleetWork { failed_writes: failed_writes.clone(), beats_requested };
+            let failed_writes = failed_writes.clone();
+            let session_count = session_count.clone();
+            let work = FleetWork { failed_writes, beats_requested, session_count };
             let outcome = (publish, resync_sender);
             fleet::run(me.clone(), (store, sealer.clone()), outcome, work)
         });
@@ -159,6 +164,7 @@ impl SharedState {
             exchanges: AcceptedExchanges::default(),
             failed_writes,
             beat_requests,
+            session_count,
             while_away,
         }));
         let running = async move {
@@ -171,6 +177,18 @@ impl SharedState {
 
     pub(crate) fn downgrade(&self) -> WeakSharedState {
         WeakSharedState(Arc::downgrade(&self.0))
+    }
+
+    /// A replica of a test, whose store is in memory.
+    #[cfg(test)]
+    pub(crate) fn open_in_memory(
+        store: &MemoryStore,
+        address: &str,
+    ) -> (SharedState, impl Future<Output = ()> + Send + use<>) {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let keys = crate::shared::seal_keys::test_keys(folder.path());
+        let store = StoreChoice::Memory(store.clone());
+        SharedState::open(&keys, store, address, SessionsWhileAway::Refused)
     }
 
     pub(crate) fn me(&self) -> &Member {
@@ -189,6 +207,11 @@ impl SharedState {
     /// The store, if there is one.
     pub(crate) fn store(&self) -> Option<&dyn StateStore> {
         self.0.store.as_deref()
+    }
+
+    /// The store, for a task that may outlive a borrow.
+    pub(crate) fn owned_store(&self) -> Option<Arc<dyn StateStore>> {
+        self.0.store.clone()
     }
 
     /// What is known of the other replicas and of the store.
@@ -235,6 +258,11 @@ impl SharedState {
     /// A session could not be written: it is written again when the store can be reached.
     pub(crate) fn report_failed_write(&self) {
         self.0.failed_writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sets how many sessions this replica runs, for what it tells the others. Only the first call has an effect.
+    pub(crate) fn set_session_count(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        let _already_set = self.0.session_count.set(Box::new(count));
     }
 
     pub(crate) fn exchanges(&self) -> &AcceptedExchanges {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -174,12 +175,21 @@ pub(crate) type SharedLists = BTreeMap<SharedList, BTreeMap<String, Vec<u8>>>;
 pub enum SharedList {
     /// Calls that wait for approval, by replica.
     Approvals,
+    /// What was revoked, by a digest of its name.
+    Revocations,
+    /// Digests of the lists of servers that have changed, by a digest of the server's name.
+    ServerLists,
 }
 
 impl SharedList {
+    pub(crate) const ALL: [SharedList; 3] =
+        [SharedList::Approvals, SharedList::Revocations, SharedList::ServerLists];
+
     pub(crate) fn id(self) -> &'static str {
         match self {
             SharedList::Approvals => "approvals",
+            SharedList::Revocations => "revocations",
+            SharedList::ServerLists => "server-lists",
         }
     }
 }
@@ -201,6 +211,43 @@ pub enum TokenGrant {
     Granted(u32),
     /// None are left; when there will be enough.
     RetryAfter(Duration),
+}
+
+/// One quota that a call is counted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallCharge {
+    /// The name of the counter, which is part of a key.
+    pub(crate) quota: String,
+    pub(crate) per_minute: Option<u64>,
+    /// Days end at midnight (UTC).
+    pub(crate) per_day: Option<u64>,
+    pub(crate) concurrent: Option<u64>,
+}
+
+/// The result of counting a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallStart {
+    /// It is counted for all charges.
+    Counted,
+    /// It exceeds the limit of a charge, and is counted for none.
+    Exceeded { charge: usize, limit: CallLimit, retry_after: Duration },
+}
+
+/// A limit of a charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallLimit {
+    Minute,
+    Day,
+    Concurrent,
+}
+
+/// What is counted for a charge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Calls of the last minute, as far as they still count.
+    pub(crate) minute: u64,
+    pub(crate) day: u64,
+    pub(crate) running: u64,
 }
 
 /// The storage. Every value has a time to live.
@@ -242,6 +289,15 @@ pub trait StateStore: fmt::Debug + Send + Sync {
     /// Writes a value unless there is one. Returns whether it was written.
     async fn put_new(&self, key: &str, value: &[u8], ttl: Duration) -> Result<bool, StoreError>;
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Adds members to a set, or replaces their values, and renews the time to live of the set.
+    async fn add_members(
+        &self,
+        key: &str,
+        members: &[(String, Vec<u8>)],
+        ttl: Duration,
+    ) -> Result<(), StoreError>;
+    /// The values of all members of a set.
+    async fn members(&self, key: &str) -> Result<Vec<Vec<u8>>, StoreError>;
     /// Writes an entry of a list. An empty value removes it. The list lives as long as its entry with the longest time.
     async fn put_entry(
         &self,
@@ -254,6 +310,33 @@ pub trait StateStore: fmt::Debug + Send + Sync {
         account: &str,
         request: TokenRequest,
     ) -> Result<TokenGrant, StoreError>;
+    /// Counts a call of an account for all charges, or for none. It counts as running until its slot is ended, or is not
+    /// renewed within its time to live.
+    async fn start_call(
+        &self,
+        account: &str,
+        charges: &[CallCharge],
+        (slot, ttl): (&str, Duration),
+    ) -> Result<CallStart, StoreError>;
+    /// Counts calls as running for another time to live, also those that the store does not know.
+    async fn renew_calls(
+        &self,
+        (account, quota): (&str, &str),
+        slots: &[Arc<str>],
+        ttl: Duration,
+    ) -> Result<(), StoreError>;
+    /// Counts calls as running no longer.
+    async fn end_calls(
+        &self,
+        (account, quota): (&str, &str),
+        slots: &[Arc<str>],
+    ) -> Result<(), StoreError>;
+    /// What is counted for charges, in the same order.
+    async fn call_counts(
+        &self,
+        account: &str,
+        charges: &[CallCharge],
+    ) -> Result<Vec<CallCounts>, StoreError>;
     /// Takes a lock, and returns its fencing number, which increases with each holder. None if another holder has it.
     async fn lock(
         &self,

@@ -38,6 +38,7 @@ async fn check(store: &dyn StateStore) {
     check_sessions(store).await;
     check_values(store).await;
     check_rates(store).await;
+    check_call_counts(store).await;
     check_locks(store).await;
 }
 
@@ -56,6 +57,9 @@ async fn check_fleet(store: &dyn StateStore) {
     store.put_entry(SharedList::Approvals, ("a", b""), TTL).await.expect("written");
     let read = store.beat(&known).await.expect("it is there").lists.expect("they have changed");
     assert!(read.get(&SharedList::Approvals).is_none_or(|it| it.is_empty()));
+    store.put_entry(SharedList::Revocations, ("r", b"x"), TTL).await.expect("written");
+    let read = store.beat(&known).await.expect("it is there").lists.expect("they have changed");
+    assert_eq!(read[&SharedList::Revocations]["r"], b"x");
     store.leave(B).await.expect("it is there");
     let left = store.beat(&heartbeat(A, 0)).await.expect("it is there").replicas;
     assert_eq!(left.into_keys().collect::<Vec<_>>(), [A]);
@@ -131,6 +135,16 @@ async fn check_values(store: &dyn StateStore) {
     store.put("key", b"changed", Duration::from_millis(30)).await.expect("it is there");
     assert_eq!(store.get("key").await, Ok(Some(b"changed".to_vec())));
     until_gone(async || store.get("key").await == Ok(None)).await;
+    let members = |of: &[(&str, u8)]| -> Vec<(String, Vec<u8>)> {
+        of.iter().map(|(member, value)| ((*member).to_owned(), vec![0, *value])).collect()
+    };
+    store.add_members("set", &members(&[("a", 1), ("b", 2)]), TTL).await.expect("it is there");
+    let short = Duration::from_millis(30);
+    store.add_members("set", &members(&[("b", 3)]), short).await.expect("it is there");
+    let mut values = store.members("set").await.expect("it is there");
+    values.sort_unstable();
+    assert_eq!(values, [[0, 1], [0, 3]]);
+    until_gone(async || store.members("set").await == Ok(Vec::new())).await;
 }
 
 async fn check_rates(store: &dyn StateStore) {
@@ -147,6 +161,57 @@ async fn check_rates(store: &dyn StateStore) {
     assert!(wait <= Duration::from_millis(100), "{wait:?}");
     let other = store.take_tokens("bob", request).await;
     assert_eq!(other, Ok(TokenGrant::Granted(4)));
+}
+
+async fn check_call_counts(store: &dyn StateStore) {
+    let charge = |quota: &str| CallCharge {
+        quota: quota.to_owned(),
+        per_minute: None,
+        per_day: None,
+        concurrent: None,
+    };
+    let start = async |charges: &[CallCharge], slot: &str| {
+        store.start_call("ada", charges, (slot, TTL)).await.expect("it is there")
+    };
+    let refused = |started: CallStart| match started {
+        CallStart::Counted => panic!("it is counted"),
+        CallStart::Exceeded { charge, limit, retry_after } => (charge, limit, retry_after),
+    };
+    // Calls at the same time, in two quotas.
+    let both = [charge("all"), CallCharge { concurrent: Some(1), ..charge("one") }];
+    assert_eq!(start(&both, "a").await, CallStart::Counted);
+    let (index, limit, wait) = refused(start(&both, "b").await);
+    assert_eq!((index, limit, wait), (1, CallLimit::Concurrent, Duration::from_secs(1)));
+    let counts = store.call_counts("ada", &both).await.expect("it is there");
+    let counted = CallCounts { minute: 0, day: 1, running: 1 };
+    assert_eq!(counts, [counted, counted], "the refused call is counted for no quota");
+    store.end_calls(("ada", "one"), &["a".into()]).await.expect("it is there");
+    assert_eq!(start(&both, "b").await, CallStart::Counted);
+    // A slot ends with its time to live, unless it is renewed; a renewed slot need not be known.
+    let one = &both[1..];
+    let short = Duration::from_millis(30);
+    store.renew_calls(("ada", "one"), &["b".into(), "c".into()], short).await.expect("renewed");
+    let running = async || store.call_counts("ada", one).await.expect("it is there")[0].running;
+    until_gone(async || running().await == 0).await;
+    store.renew_calls(("ada", "one"), &["d".into()], TTL).await.expect("renewed");
+    assert_eq!(refused(start(one, "e").await).1, CallLimit::Concurrent);
+    let bob = store.start_call("bob", one, ("a", TTL)).await;
+    assert_eq!(bob, Ok(CallStart::Counted), "an account of its own");
+    // Calls per day.
+    let day = [CallCharge { per_day: Some(2), ..charge("day") }];
+    assert_eq!([start(&day, "a").await, start(&day, "b").await], [CallStart::Counted; 2]);
+    let (_, limit, wait) = refused(start(&day, "c").await);
+    assert!(limit == CallLimit::Day && wait <= Duration::from_secs(24 * 3600), "{wait:?}");
+    assert_eq!(store.call_counts("ada", &day).await.expect("it is there")[0].day, 2);
+    // Calls per minute: a burst, and then at the rate.
+    let minute = [CallCharge { per_minute: Some(7), ..charge("minute") }];
+    for number in 0..7 {
+        assert_eq!(start(&minute, &number.to_string()).await, CallStart::Counted, "{number}");
+    }
+    let (_, limit, wait) = refused(start(&minute, "x").await);
+    assert_eq!(limit, CallLimit::Minute);
+    assert!(wait > Duration::ZERO && wait <= Duration::from_millis(8572), "{wait:?}");
+    assert_eq!(store.call_counts("ada", &minute).await.expect("it is there")[0].minute, 7);
 }
 
 async fn check_locks(store: &dyn StateStore) {

@@ -71,11 +71,12 @@ pub(crate) enum RefusalReason {
     Issuer,
     NoCertificate,
     Tls,
+    Revocations,
 }
 
 impl RefusalReason {
     /// Every reason, in the order of declaration.
-    pub(crate) const ALL: [RefusalReason; 11] = [
+    pub(crate) const ALL: [RefusalReason; 12] = [
         RefusalReason::Host,
         RefusalReason::Target,
         RefusalReason::Origin,
@@ -87,6 +88,7 @@ impl RefusalReason {
         RefusalReason::Issuer,
         RefusalReason::NoCertificate,
         RefusalReason::Tls,
+        RefusalReason::Revocations,
     ];
 
     /// The value of the `reason` label.
@@ -103,6 +105,7 @@ impl RefusalReason {
             RefusalReason::Issuer => "issuer",
             RefusalReason::NoCertificate => "no-certificate",
             RefusalReason::Tls => "tls",
+            RefusalReason::Revocations => "revocations-unknown",
         }
     }
 }

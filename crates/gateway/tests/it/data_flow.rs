@@ -5,12 +5,13 @@ use switchboard::config::permission::{PermissionMode, PermissionRules};
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::Settings;
 use switchboard::config::source::{Authority, Source};
+use switchboard_gateway::SessionPolicy;
 
 use crate::gateway_fixture::{FixtureOptions, GatewayFixture, ServerMatrix};
 use crate::test_client::{ALL_KINDS, ClientKind, TestClient};
 
 /// What `lh` has sent must not go to `mh`.
-fn rules() -> PermissionRules {
+pub fn rules() -> PermissionRules {
     let text = r#"{"permissions": {
         "allow": ["mcp__lh", "mcp__mh"],
         "deny": [{"rule": "mcp__mh", "after": "mcp__lh"}]
@@ -35,7 +36,7 @@ async fn client(fixture: &mut GatewayFixture, kind: ClientKind, number: usize) -
 }
 
 /// The reason why a call of `mh` is denied; `None` if it is made.
-async fn denied(client: &mut TestClient) -> Option<String> {
+pub async fn denied(client: &mut TestClient) -> Option<String> {
     let exchange = client.call("mcp__mh__echo", json!({"text": "hi"}), "").await;
     let result = exchange.result();
     let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
@@ -92,5 +93,26 @@ async fn each_session_has_seen_its_own_results_and_requests_without_one_share_th
     let mut also_without = client(&mut fixture, ClientKind::ModernHttp, 0).await;
     assert!(denied(&mut also_without).await.is_some(), "nothing tells the two apart");
     drop((first, second, without, also_without));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_without_a_session_shares_what_its_principal_has_seen() {
+    let servers = ServerMatrix::start();
+    let options = FixtureOptions {
+        rules: rules(),
+        mode: PermissionMode::DontAsk,
+        sessions: SessionPolicy::NoClients,
+        ..FixtureOptions::default()
+    };
+    let mut fixture = servers.gateway(&["lh", "mh"], options).await;
+    let mut first = client(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    assert_eq!(first.http.session, None);
+    assert_eq!(denied(&mut first).await, None);
+    first.call("mcp__lh__echo", json!({"text": "secret"}), "").await.result();
+    assert!(denied(&mut first).await.is_some(), "every request is a client of its own");
+    let mut other = client(&mut fixture, ClientKind::LegacyHttp, 1).await;
+    assert_eq!(denied(&mut other).await, None, "another principal");
+    drop((first, other));
     fixture.stop().await;
 }

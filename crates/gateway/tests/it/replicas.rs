@@ -1,5 +1,6 @@
 //! Two gateways that share a store, as a load balancer without affinity uses them: requests of one client alternate.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +8,15 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard::permission::{GrantScope, PermissionDecision};
 use switchboard_config::permission::{PermissionMode, PermissionRules};
+use switchboard_config::settings::quotas::CallQuota;
 use switchboard_gateway::{
-    ApprovalQueue, Limits, MemoryStore, SessionPolicy, SessionsWhileAway, StoreChoice,
+    ApprovalQueue, Limits, MemoryStore, RevokeError, RevokedSubject, SessionPolicy,
+    SessionsWhileAway, StoreChoice,
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
 
+use crate::data_flow;
 use crate::gateway_fixture::{
     FixtureOptions, GatewayFixture, ReplicaFixture, ServerMatrix, TEST_TIMEOUT,
 };
@@ -681,5 +685,166 @@ async fn only_replicas_with_the_same_key_are_listened_to() {
     assert_eq!(client.send(get.as_bytes()).await.status, 404);
     let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
     assert_eq!(echo(&mut test_client, "on").await, "on");
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_quota_is_used_up_on_all_replicas_together() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let quota = CallQuota {
+        principal: None,
+        calls: None,
+        per_minute: None,
+        per_day: Some(3),
+        concurrent: None,
+    };
+    for fixture in [&replicas.first, &replicas.second] {
+        fixture.gateway.set_quotas(vec![quota.clone()]);
+    }
+    let mut test_client = replicas.client(ClientKind::ModernHttp).await;
+    let addresses = [replicas.first.address, replicas.second.address];
+    for number in 0..3 {
+        test_client.http.address = addresses[number % 2];
+        assert_eq!(echo(&mut test_client, &number.to_string()).await, number.to_string());
+    }
+    for address in addresses {
+        test_client.http.address = address;
+        let request = call(&mut test_client, "echo", json!({"text": "one more"}));
+        assert_eq!(test_client.http.post(&request).await.status, 429);
+    }
+    for fixture in [&replicas.first, &replicas.second] {
+        let principals = fixture.gateway.principals().await;
+        assert_eq!(principals[0].quotas[0].used.day, 3, "every replica shows all calls");
+    }
+    replicas.stop().await;
+}
+
+fn options_with_data_flow_rules() -> FixtureOptions {
+    let mode = PermissionMode::DontAsk;
+    FixtureOptions { rules: data_flow::rules(), mode, ..FixtureOptions::default() }
+}
+
+#[tokio::test]
+async fn what_a_principal_has_seen_on_one_replica_holds_on_the_other_and_without_the_store_nothing_is_sent()
+ {
+    let while_away = SessionsWhileAway::Refused;
+    let mut replicas =
+        Replicas::with_options(&["lh", "mh"], while_away, options_with_data_flow_rules).await;
+    let (first, second) = (replicas.first.address, replicas.second.address);
+    let mut client = replicas.client(ClientKind::ModernHttp).await;
+    for address in [first, second] {
+        client.http.address = address;
+        assert_eq!(data_flow::denied(&mut client).await, None, "nothing was seen yet");
+    }
+    replicas.store.set_away(true);
+    let params = json!({"name": "mcp__lh__echo", "arguments": {"text": "secret"}});
+    let request = client.build_request("tools/call", params);
+    assert_eq!(client.http.post(&request).await.status, 503, "the other replica cannot be told");
+    replicas.store.set_away(false);
+    assert_eq!(data_flow::denied(&mut client).await, None, "that call was not made");
+    client.call("mcp__lh__echo", json!({"text": "secret"}), "").await.result();
+    client.http.address = first;
+    let reason = data_flow::denied(&mut client).await.expect("it is denied");
+    assert!(reason.contains("the deny rule `mcp__mh` after results of `mcp__lh`"), "{reason}");
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_session_has_read_holds_on_the_replica_that_takes_it_over() {
+    let while_away = SessionsWhileAway::Refused;
+    let mut replicas =
+        Replicas::with_options(&["lh", "mh"], while_away, options_with_data_flow_rules).await;
+    let mut reader = replicas.client(ClientKind::LegacyHttp).await;
+    let mut other = replicas.client(ClientKind::LegacyHttp).await;
+    let listed = reader.request("resources/list", json!({})).await;
+    let resources = listed.result()["resources"].as_array().expect("a list").clone();
+    let of_lh = resources.iter().find(|it| it["uri"].to_string().contains("lh"));
+    let uri = of_lh.expect("it has one")["uri"].clone();
+    reader.request("resources/read", json!({"uri": uri})).await.result();
+    let second = replicas.second.address;
+    let Replicas { first, second: left, store, servers, _folder } = replicas;
+    first.stop().await;
+    reader.http.address = second;
+    other.http.address = second;
+    assert_eq!(data_flow::denied(&mut other).await, None, "another session of the same principal");
+    assert!(data_flow::denied(&mut reader).await.is_some(), "it was read on the first replica");
+    drop((reader, other));
+    left.stop().await;
+    drop((store, servers, _folder));
+}
+
+/// Waits until a replica responds to a ping of this client with a status.
+async fn wait_for_status(client: &mut TestClient, address: SocketAddr, status: u16) {
+    client.http.address = address;
+    let ping = client.build_request("tools/list", json!({}));
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    let waiting = async {
+        while client.http.post(&ping).await.status != status {
+            poll.tick().await;
+        }
+    };
+    timeout(TEST_TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("not {status}"));
+}
+
+#[tokio::test]
+async fn what_one_replica_revokes_all_refuse_also_when_the_store_has_lost_it() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let (first, second) = (replicas.first.address, replicas.second.address);
+    let mut client = replicas.client(ClientKind::ModernHttp).await;
+    let mut other = TestClient::connect(&mut replicas.first, ClientKind::ModernHttp, 1).await;
+    let subject = RevokedSubject::Principal("c0".to_owned());
+    replicas.first.gateway.revoke(subject.clone()).await.expect("the store is there");
+    wait_for_status(&mut client, first, 401).await;
+    wait_for_status(&mut client, second, 401).await;
+    wait_for_status(&mut other, second, 200).await;
+    // The replicas write it again. One that starts later reads it.
+    replicas.store.clear();
+    let sealed = async {
+        let mut poll = tokio::time::interval(Duration::from_millis(20));
+        while replicas.store.list_len() == 0 {
+            poll.tick().await;
+        }
+    };
+    timeout(TEST_TIMEOUT, sealed).await.expect("it is written again");
+    for address in [first, second] {
+        wait_for_status(&mut client, address, 401).await;
+    }
+    // Without the store, it holds on the replica that was told, until the other can be told.
+    replicas.store.set_away(true);
+    let token = RevokedSubject::Token("1".to_owned());
+    let away = replicas.second.gateway.revoke(token.clone()).await;
+    assert_eq!(away, Err(RevokeError::StoreAway));
+    assert!(replicas.second.gateway.is_revoked(&token));
+    replicas.store.set_away(false);
+    let told = async {
+        let mut poll = tokio::time::interval(Duration::from_millis(20));
+        while !replicas.first.gateway.is_revoked(&token) {
+            poll.tick().await;
+        }
+    };
+    timeout(TEST_TIMEOUT * 2, told).await.expect("the other replica is told");
+    assert_eq!(replicas.second.gateway.restore(&subject).await, Ok(true));
+    for address in [second, first] {
+        wait_for_status(&mut client, address, 200).await;
+    }
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn lists_that_change_on_one_replica_are_fetched_again_on_the_other() {
+    let mut replicas = Replicas::start(&["mh"]).await;
+    let fetches = |matrix: &ServerMatrix| {
+        matrix.received("mh").iter().filter(|it| it["method"] == "tools/list").count()
+    };
+    let before = fetches(&replicas.servers[1]);
+    let mut client = replicas.client(ClientKind::ModernHttp).await;
+    client.call("mcp__mh__change_tools", json!({}), "").await.result();
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    let fetched = async {
+        while fetches(&replicas.servers[1]) == before {
+            poll.tick().await;
+        }
+    };
+    timeout(TEST_TIMEOUT, fetched).await.expect("the other replica fetches them");
     replicas.stop().await;
 }

@@ -1,6 +1,7 @@
 //! A token that is removed from the token file: its streams and sessions end, and those of other clients do not.
 
 use serde_json::json;
+use switchboard_gateway::RevokedSubject;
 use tokio::time::timeout;
 
 use crate::gateway_fixture::{FixtureOptions, GatewayFixture, ServerMatrix, TEST_TIMEOUT, token};
@@ -55,5 +56,29 @@ async fn a_revoked_token_ends_its_streams_and_sessions() {
     assert_eq!(fresh.open_stream(None).await.status, 405, "without a session");
     // The stream of the other client is open: it ends with the gateway.
     drop((legacy, other, modern, standing_of_other));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_revoked_principal_is_refused_until_it_is_restored() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["mh"], FixtureOptions::default()).await;
+    let legacy = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let other = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 1).await;
+    let mut standing = legacy.http.open_stream(None).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let first = RevokedSubject::Principal("c0".to_owned());
+    assert_eq!(fixture.gateway.restore(&first).await, Ok(false), "it was not revoked");
+    fixture.gateway.revoke(first.clone()).await.expect("there is no store");
+    assert!(fixture.gateway.is_revoked(&first));
+    read_to_end(&mut standing).await;
+    let refused = legacy.http.post(&ping).await;
+    assert_eq!(refused.status, 401);
+    assert!(refused.header("www-authenticate").is_some_and(|it| it.contains("invalid_token")));
+    assert_eq!(other.http.post(&ping).await.status, 200);
+    assert_eq!(fixture.gateway.restore(&first).await, Ok(true));
+    let again = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    assert_eq!(again.http.post(&ping).await.status, 200);
+    drop((legacy, other, again));
     fixture.stop().await;
 }

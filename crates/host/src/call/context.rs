@@ -11,11 +11,12 @@ use switchboard_config::permission::{PermissionMode, PermissionRules};
 use tokio::sync::watch;
 
 use crate::audit::log::AuditLog;
-use crate::call::tool_call::ToolCall;
+use crate::call::tool_call::{ToolCall, ToolCallError};
 use crate::elicitation::elicitor::DeclineAll;
 use crate::permission::active_rules::ActiveRules;
-use crate::permission::permit::{PermissionCheck, ReasonDetail};
+use crate::permission::permit::{PermissionCheck, PermitDenial, ReasonDetail};
 use crate::permission::prompt::PermissionPrompt;
+use crate::permission::seen_store::SeenTool;
 use crate::permission::tool_pins::ToolPins;
 use crate::pool::naming::NameOrigin;
 use crate::pool::tool::{Tool, ToolKind};
@@ -81,22 +82,32 @@ impl CallContext {
         self
     }
 
-    /// Records that the caller sees results of a tool from now on.
-    pub(super) fn record_seen(&self, tool: &Tool, arguments: &Json) {
-        match tool.kind {
+    /// Records that the caller sees results of a tool from now on. Fails if other processes depend on it and cannot be told.
+    pub(super) async fn record_seen(
+        &self,
+        tool: &Tool,
+        arguments: &Json,
+    ) -> Result<(), ToolCallError> {
+        let seen: Vec<SeenTool> = match tool.kind {
             ToolKind::Server | ToolKind::Embedded | ToolKind::ExtensionMethod => {
-                self.rules.record_seen(&tool.prefix, &tool.rule_name());
+                vec![(tool.prefix.clone(), tool.rule_name().into_owned())]
             }
             // It reads from a server that the arguments name.
             ToolKind::BuiltIn => {
-                if let Some(server) = arguments["server"].as_str() {
-                    for origin in [NameOrigin::Configured, NameOrigin::Connector] {
-                        self.rules.record_seen(&naming::prefix(server, origin), &tool.name);
-                    }
-                }
+                let server = arguments["server"].as_str();
+                let name = |server| {
+                    [NameOrigin::Configured, NameOrigin::Connector]
+                        .map(|origin| (naming::prefix(server, origin), tool.name.clone()))
+                };
+                server.into_iter().flat_map(name).collect()
             }
-            ToolKind::LoginPlaceholder => {}
+            ToolKind::LoginPlaceholder => Vec::new(),
+        };
+        for (server, tool) in &seen {
+            self.rules.record_seen(server, tool);
         }
+        let shared = self.rules.share_seen(&seen).await;
+        shared.map_err(|error| ToolCallError::denied(tool, PermitDenial::by(error.to_string())))
     }
 
     /// The permission check for a caller, with this prompt instead of the context's.

@@ -72,7 +72,7 @@ async fn run(
     }
     pending.record_start(&tool).await?;
     // Whatever the server sends from now on may be in later calls.
-    context.record_seen(&tool, &call.arguments);
+    context.record_seen(&tool, &call.arguments).await?;
     let response = executor::execute(services, permit, (context, &tool), call).await?;
     let mut limits = context.limits;
     if tool.is_built_in() {

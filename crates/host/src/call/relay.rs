@@ -103,7 +103,7 @@ async fn run(
     }
     pending.record_start(tool).await?;
     // Whatever the server sends from now on may be in later calls.
-    context.record_seen(tool, &arguments);
+    context.record_seen(tool, &arguments).await?;
     match tool.kind {
         ToolKind::Server | ToolKind::Embedded => {
             let params = call_params(&tool.name, call.arguments.as_ref(), &call.other_params);

@@ -398,6 +398,11 @@ impl ConnectionActor {
                 self.reuse = Reuse::Fresh;
                 self.transition(Event::Reconnect, DescendantSearch::Now).await;
             }
+            ConnectionCommand::RefreshLists => {
+                if let Some(open) = &mut self.open_connection {
+                    open.lists.mark_dirty(&ListKind::ALL);
+                }
+            }
             ConnectionCommand::CallFailed { generation, error } => {
                 self.call_failed(generation, &error).await;
             }

@@ -28,6 +28,8 @@ pub(super) enum ConnectionCommand {
     Subscribe { uri: String, reply: oneshot::Sender<Option<watch::Receiver<ResourceActivity>>> },
     /// Drop the subscriptions without receivers. The sender is dropped when the server has been told.
     Unsubscribe { done: Option<oneshot::Sender<()>> },
+    /// Fetch all lists again, because they may have changed.
+    RefreshLists,
     /// Publish a view, because something changed that it depends on.
     Publish,
     /// Close the connection for good.
@@ -157,6 +159,11 @@ impl ConnectionHandle {
     /// Closes the connection and opens it again. Returns when the actor has the command.
     pub(crate) async fn reconnect(&self) {
         let _actor_gone = self.commands.send(ConnectionCommand::Reconnect).await;
+    }
+
+    /// Has all lists fetched again, where the server is connected.
+    pub(crate) async fn refresh_lists(&self) {
+        let _actor_gone = self.commands.send(ConnectionCommand::RefreshLists).await;
     }
 
     /// Asks for a new view, because something changed that it depends on.

@@ -43,6 +43,13 @@ impl Host {
         Some(())
     }
 
+    /// Has the lists of a server fetched again, where it is connected: another process has seen them change.
+    pub async fn refresh_lists(&self, server: &str) {
+        if let Some(handle) = self.engine().connection(server) {
+            handle.refresh_lists().await;
+        }
+    }
+
     /// Waits until a server is connected, and connects to it where needed.
     pub async fn ensure_connected(&self, server: &str) -> Result<(), RequestError> {
         self.services.requests().active_connection(server).await.map(drop)

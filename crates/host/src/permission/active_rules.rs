@@ -9,6 +9,7 @@ use switchboard_config::permission::{PermissionEffect, PermissionRules, SeenTool
 use switchboard_wire::shared::Shared;
 use tokio::time::Instant;
 
+use crate::permission::seen_store::{SeenStore, SeenStoreError, SeenTool};
 use crate::permission::settings_file;
 use crate::permission::settings_file::RuleFile;
 use crate::sources::atomic_file::FileChangeError;
@@ -19,8 +20,16 @@ use crate::sources::paths::Paths;
 pub struct ActiveRules {
     /// Shared state: every call reads the rules, and a change must hold before the next call.
     sets: Shared<RuleSets>,
+    /// What other processes have recorded for the same session, and where they read what is recorded here.
+    elsewhere: Option<SeenElsewhere>,
     /// The file for permanent rules.
     file: Option<(Paths, RuleFile)>,
+}
+
+#[derive(Debug, Clone)]
+struct SeenElsewhere {
+    seen: Arc<SeenTools>,
+    store: Arc<dyn SeenStore>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,7 +60,7 @@ impl ActiveRules {
     /// Rules without a settings file: permanent rules last only for the session.
     pub fn new(rules: PermissionRules) -> ActiveRules {
         let sets = RuleSets::new(Arc::new(rules), ResultMemory::Session);
-        ActiveRules { sets: Shared::new(sets), file: None }
+        ActiveRules { sets: Shared::new(sets), elsewhere: None, file: None }
     }
 
     /// Writes permanent rules to a settings file.
@@ -66,7 +75,18 @@ impl ActiveRules {
     pub fn fork(&self, memory: ResultMemory) -> ActiveRules {
         let configured = self.sets.read(|sets| sets.configured.clone());
         let sets = RuleSets::new(configured, memory);
-        ActiveRules { sets: Shared::new(sets), file: self.file.clone() }
+        ActiveRules { sets: Shared::new(sets), elsewhere: None, file: self.file.clone() }
+    }
+
+    /// The same rules for one call, which also depend on what other processes have seen for the same session. What the call
+    /// sees is recorded in the store as well.
+    pub fn with_seen_elsewhere(
+        &self,
+        seen: Arc<SeenTools>,
+        store: Arc<dyn SeenStore>,
+    ) -> ActiveRules {
+        let elsewhere = Some(SeenElsewhere { seen, store });
+        ActiveRules { elsewhere, ..self.clone() }
     }
 
     /// These rules with one more, for a single call. Changes of either do not reach the other, except that permanent
@@ -74,7 +94,8 @@ impl ActiveRules {
     pub fn with_rule(&self, effect: PermissionEffect, rule: ToolRule) -> ActiveRules {
         let mut rules = PermissionRules::clone(&self.current());
         rules.add_for_session(effect, rule);
-        let with_rule = ActiveRules { file: self.file.clone(), ..ActiveRules::new(rules) };
+        let (elsewhere, file) = (self.elsewhere.clone(), self.file.clone());
+        let with_rule = ActiveRules { elsewhere, file, ..ActiveRules::new(rules) };
         let seen = self.sets.read(|sets| sets.seen.clone());
         with_rule.sets.update(|sets| sets.seen = seen);
         with_rule
@@ -90,9 +111,25 @@ impl ActiveRules {
         let now = Instant::now();
         let (seen, is_current) =
             self.sets.read(|sets| (sets.seen.clone(), !sets.has_forgotten(now)));
-        match is_current {
+        let seen = match is_current {
             true => seen,
             false => self.sets.update(|sets| sets.forget(now)),
+        };
+        match &self.elsewhere {
+            None => seen,
+            Some(elsewhere) => {
+                let mut all = SeenTools::clone(&seen);
+                all.extend(&elsewhere.seen);
+                Arc::new(all)
+            }
+        }
+    }
+
+    /// Records the same for other processes, where there are any. The names are those of rules.
+    pub(crate) async fn share_seen(&self, tools: &[SeenTool]) -> Result<(), SeenStoreError> {
+        match &self.elsewhere {
+            None => Ok(()),
+            Some(elsewhere) => elsewhere.store.record(tools).await,
         }
     }
 
@@ -214,6 +251,7 @@ impl RuleSets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::permission::seen_store::SeenFuture;
 
     fn rule(text: &str) -> ToolRule {
         ToolRule::parse(text).expect("a rule")
@@ -246,6 +284,42 @@ mod tests {
         let seen = without_session.seen();
         assert!(!seen.contains("crm", "get") && seen.contains("wiki", "read"));
         assert!(session.seen().contains("crm", "get"));
+    }
+
+    /// Records what is recorded; refuses all if it is away.
+    #[derive(Debug, Default)]
+    struct Store {
+        recorded: Shared<Vec<SeenTool>>,
+        is_away: bool,
+    }
+
+    impl SeenStore for Store {
+        fn record<'a>(&'a self, tools: &'a [SeenTool]) -> SeenFuture<'a> {
+            self.recorded.update(|it| it.extend_from_slice(tools));
+            let recorded = if self.is_away { Err(SeenStoreError) } else { Ok(()) };
+            Box::pin(std::future::ready(recorded))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_depends_on_what_other_processes_have_seen_and_tells_them() {
+        let mut elsewhere = SeenTools::default();
+        elsewhere.insert("crm", "get");
+        let store = Arc::new(Store::default());
+        let active = ActiveRules::new(PermissionRules::default());
+        let call = active.with_seen_elsewhere(Arc::new(elsewhere), store.clone());
+        call.record_seen("wiki", "read");
+        assert!(active.seen().contains("wiki", "read") && !active.seen().contains("crm", "get"));
+        let changed = call.with_rule(PermissionEffect::Allow, rule("mcp__a"));
+        for rules in [&call, &changed] {
+            let seen = rules.seen();
+            assert!(seen.contains("crm", "get") && seen.contains("wiki", "read"));
+            rules.share_seen(&[("wiki".to_owned(), "read".to_owned())]).await.expect("recorded");
+        }
+        assert_eq!(store.recorded.read(Vec::len), 2);
+        let away = Arc::new(Store { is_away: true, ..Store::default() });
+        let call = active.with_seen_elsewhere(Arc::default(), away);
+        call.share_seen(&[]).await.expect_err("the call must not be made");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) struct PermitDenial {
 }
 
 impl PermitDenial {
-    fn by(because: impl Into<String>) -> PermitDenial {
+    pub(crate) fn by(because: impl Into<String>) -> PermitDenial {
         PermitDenial { because: because.into(), definition_diff: None }
     }
 

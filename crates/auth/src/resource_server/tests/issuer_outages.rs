@@ -242,19 +242,20 @@ async fn the_credential_of_an_accepted_request_is_valid_until_it_expires_or_its_
     let token = issuer.token(json!({}));
     assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
     let (accepted, expired) = (credential(&token), issuer.token(json!({ "exp": 1 })));
-    assert!(authenticator.is_valid(&accepted));
-    assert!(!authenticator.is_valid(&credential(&expired)));
+    assert!(authenticator.is_valid(&accepted, |_| false));
+    assert!(!authenticator.is_valid(&credential(&expired), |_| false));
+    assert!(!authenticator.is_valid(&accepted, |_| true), "it is revoked");
     assert!(!format!("{accepted:?}").contains(&token));
     // Another key of the issuer changes nothing.
     let second = Signer::generate("ES256");
     issuer.set_keys(&[jwk_with_kid(&issuer.key, "k1"), jwk_with_kid(&second, "k2")]);
     advance(Duration::from_secs(3600)).await;
-    assert!(authenticator.is_valid(&accepted));
+    assert!(authenticator.is_valid(&accepted, |_| false));
     authenticator.close().await;
-    assert!(authenticator.is_valid(&accepted));
+    assert!(authenticator.is_valid(&accepted, |_| false));
     issuer.set_keys(&[jwk_with_kid(&second, "k2")]);
     advance(Duration::from_secs(3600)).await;
-    assert!(authenticator.is_valid(&accepted), "until the keys are fetched");
+    assert!(authenticator.is_valid(&accepted, |_| false), "until the keys are fetched");
     authenticator.close().await;
-    assert!(!authenticator.is_valid(&accepted));
+    assert!(!authenticator.is_valid(&accepted, |_| false));
 }

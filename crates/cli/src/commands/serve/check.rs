@@ -22,6 +22,7 @@ pub(super) fn run(
         HostOriginCheck::new(http.address, &http.hosts, &http.origins)
             .map_err(host_origin_failure)?;
         client_auth::check(invocation, &http.client_auth, &http.client_url(http.address))?;
+        http.replica.check(invocation, http.address)?;
     }
     let configuration = invocation.load()?;
     let problems = configuration.effective.problems.iter();

@@ -1,5 +1,6 @@
 //! The options of `swb serve` for several replicas behind a load balancer.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -29,6 +30,10 @@ pub struct ReplicaArgs {
     /// --http, with a free port]
     #[arg(long, value_name = "ADDRESS", requires = "seal_key", help_heading = "Replicas")]
     pub replica_address: Option<String>,
+    /// Listen for other replicas at this address, where they reach it under another one (--replica-address): behind a
+    /// proxy, or with addresses that are translated
+    #[arg(long, value_name = "ADDRESS", requires = "replica_address", help_heading = "Replicas")]
+    pub replica_listen: Option<SocketAddr>,
     /// Give no sessions to clients of older protocol versions. Then every replica serves every request without a store, and
     /// servers cannot ask these clients anything
     #[arg(long, requires = "http", help_heading = "Replicas")]

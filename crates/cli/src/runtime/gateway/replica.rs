@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub struct ReplicaOptions {
     pub seal_keys: Vec<PathBuf>,
     /// Where other replicas send requests.
     pub address: Option<String>,
+    /// Where this replica listens for them, if that is another address.
+    pub listen: Option<SocketAddr>,
     /// Which clients have sessions.
     pub sessions: SessionPolicy,
 }
@@ -68,13 +70,8 @@ impl Replica {
         if options.seal_keys.is_empty() {
             return Ok(None);
         }
-        let keys = SealKeyFiles::open(options.seal_keys.clone()).map_err(|error| {
-            Failure::new(Exit::Usage, "--seal-key").caused_by(error).hint(
-                "make a key with `umask 077; openssl rand -base64 32 > seal.key`, the same file for all replicas",
-            )
-        })?;
-        let (listener, address) =
-            listen(invocation, options.address.as_deref(), (http, mode)).await?;
+        let keys = seal_keys(options)?;
+        let (listener, address) = listen(invocation, options, (http, mode)).await?;
         let mut tasks = Vec::new();
         let store = match &options.store {
             None => StoreChoice::None,
@@ -141,27 +138,67 @@ impl ReplicaTasks {
     }
 }
 
+impl ReplicaOptions {
+    /// Checks what [`Replica::open`] would open, without connecting to the store. The port of the address may be in use,
+    /// by a replica that runs.
+    pub fn check(&self, invocation: &Invocation, http: SocketAddr) -> Result<(), Failure> {
+        if self.seal_keys.is_empty() {
+            return Ok(());
+        }
+        seal_keys(self)?;
+        let wanted = wanted_address(self, http)?;
+        let addresses = wanted.to_socket_addrs();
+        let addresses: Vec<_> = addresses.map_err(|error| cannot_listen(&wanted, error))?.collect();
+        let unspecified = addresses.iter().find(|it| it.ip().is_unspecified());
+        if let (Some(unspecified), None) = (unspecified, self.listen) {
+            return Err(unreachable(unspecified.ip()));
+        }
+        let free_ports: Vec<_> = addresses.iter().map(|it| SocketAddr::new(it.ip(), 0)).collect();
+        std::net::TcpListener::bind(&*free_ports).map_err(|error| cannot_listen(&wanted, error))?;
+        if let Some(url) = &self.store {
+            store_target(invocation, url, self.store_authorities.as_ref())?;
+        }
+        Ok(())
+    }
+}
+
+fn seal_keys(options: &ReplicaOptions) -> Result<SealKeyFiles, Failure> {
+    SealKeyFiles::open(options.seal_keys.clone()).map_err(|error| {
+        Failure::new(Exit::Usage, "--seal-key").caused_by(error).hint(
+            "make a key with `umask 077; openssl rand -base64 32 > seal.key`, the same file for all replicas",
+        )
+    })
+}
+
+fn unreachable(ip: IpAddr) -> Failure {
+    let message = format!("--replica-address is missing: other replicas cannot connect to {ip}");
+    Failure::new(Exit::Usage, &message)
+        .hint("name an address of this machine, for example `--replica-address 10.0.0.7:8809`")
+}
+
+fn cannot_listen(address: &str, error: io::Error) -> Failure {
+    let message = format!("--replica-address: cannot listen at {}", printable(address));
+    Failure::new(Exit::Usage, &message).caused_by(error)
+}
+
+/// Where to listen for other replicas.
+fn wanted_address(options: &ReplicaOptions, http: SocketAddr) -> Result<String, Failure> {
+    match (options.listen, &options.address) {
+        (Some(listen), _) => Ok(listen.to_string()),
+        (None, Some(address)) => Ok(address.clone()),
+        (None, None) if http.ip().is_unspecified() => Err(unreachable(http.ip())),
+        (None, None) => Ok(SocketAddr::new(http.ip(), 0).to_string()),
+    }
+}
+
 /// The listener for other replicas, and the address at which they reach it.
 async fn listen(
     invocation: &Invocation,
-    address: Option<&str>,
+    options: &ReplicaOptions,
     (http, mode): (SocketAddr, ListenMode),
 ) -> Result<(ReplicaListener, String), Failure> {
-    let unreachable = |ip: IpAddr| {
-        let message =
-            format!("--replica-address is missing: other replicas cannot connect to {ip}");
-        Failure::new(Exit::Usage, &message)
-            .hint("name an address of this machine, for example `--replica-address 10.0.0.7:8809`")
-    };
-    let wanted = match address {
-        Some(address) => address.to_owned(),
-        None if http.ip().is_unspecified() => return Err(unreachable(http.ip())),
-        None => SocketAddr::new(http.ip(), 0).to_string(),
-    };
-    let failure = |error: io::Error| {
-        let message = format!("--replica-address: cannot listen at {}", printable(&wanted));
-        Failure::new(Exit::Usage, &message).caused_by(error)
-    };
+    let wanted = wanted_address(options, http)?;
+    let failure = |error: io::Error| cannot_listen(&wanted, error);
     let taken = match mode {
         ListenMode::Open => None,
         ListenMode::Takeover => {
@@ -175,10 +212,14 @@ async fn listen(
     let bound = listener.local_addr().map_err(|error| {
         Failure::new(Exit::Failure, "--replica-address: no address").caused_by(error)
     })?;
-    if bound.ip().is_unspecified() {
-        return Err(unreachable(bound.ip()));
-    }
-    Ok((ReplicaListener { listener, sharing }, bound.to_string()))
+    let address = match (options.listen, &options.address) {
+        (Some(_), Some(address)) => address.clone(),
+        (Some(_), None) | (None, _) if bound.ip().is_unspecified() => {
+            return Err(unreachable(bound.ip()));
+        }
+        (Some(_), None) | (None, _) => bound.to_string(),
+    };
+    Ok((ReplicaListener { listener, sharing }, address))
 }
 
 /// The store of a URL whose secrets are put in.

@@ -5,6 +5,7 @@ use switchboard::Snapshot;
 use switchboard::catalogue::ListKind;
 use switchboard::connection::{ServerView, Status};
 
+use super::replicas;
 use crate::dashboard::context::ScreenContext;
 use crate::dashboard::form::link;
 use crate::dashboard::history::{Activity, MetricsHistory};
@@ -28,6 +29,7 @@ pub(super) async fn render(context: ScreenContext<'_>, scope: RenderScope) -> Vi
         Section::Static(html! { h1 { "Overview" } }),
         Section::Live("summary", summary(&context, &snapshot, &history)),
         Section::Live("servers", servers(&snapshot, &history)),
+        Section::Live("replicas", replicas::section(&context.parts.gateway.relay.shared)),
     ];
     if scope == RenderScope::Page {
         let operator = context.parts.operator.clone();

@@ -12,8 +12,12 @@ pub(super) struct Scripts {
     pub(super) change_session: Script,
     pub(super) release_session: Script,
     pub(super) remove_session: Script,
+    pub(super) add_members: Script,
     pub(super) put_entry: Script,
     pub(super) take_tokens: Script,
+    pub(super) start_call: Script,
+    pub(super) renew_calls: Script,
+    pub(super) call_counts: Script,
     pub(super) lock: Script,
     pub(super) unlock: Script,
 }
@@ -28,15 +32,19 @@ impl Scripts {
             change_session: Script::new(CHANGE_SESSION),
             release_session: Script::new(RELEASE_SESSION),
             remove_session: Script::new(REMOVE_SESSION),
+            add_members: Script::new(ADD_MEMBERS),
             put_entry: Script::new(PUT_ENTRY),
             take_tokens: Script::new(TAKE_TOKENS),
+            start_call: Script::new(START_CALL),
+            renew_calls: Script::new(RENEW_CALLS),
+            call_counts: Script::new(CALL_COUNTS),
             lock: Script::new(LOCK),
             unlock: Script::new(UNLOCK),
         }
     }
 }
 
-/// Keys: expiry times of replicas, their descriptions, generation, revision of the lists, approvals.
+/// Keys: expiry times of replicas, their descriptions, generation, revision of the lists, and the lists.
 const BEAT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -51,9 +59,11 @@ redis.call('PEXPIRE', KEYS[2], 3600000)
 redis.call('SET', KEYS[3], ARGV[4], 'NX')
 redis.call('PEXPIRE', KEYS[3], 2592000000)
 local revision = redis.call('GET', KEYS[4]) or '0'
+redis.call('PEXPIRE', KEYS[4], 2592000000)
 local lists = false
-if revision ~= ARGV[5] then
-  lists = redis.call('HGETALL', KEYS[5])
+if revision ~= ARGV[5] or revision == '0' then
+  lists = {}
+  for at = 5, #KEYS do table.insert(lists, redis.call('HGETALL', KEYS[at])) end
 end
 return {redis.call('HGETALL', KEYS[2]), redis.call('GET', KEYS[3]), revision, lists}
 ";
@@ -129,6 +139,12 @@ if redis.call('HGET', KEYS[1], 'e') == ARGV[1] then redis.call('DEL', KEYS[1], K
 return redis.status_reply('OK')
 ";
 
+const ADD_MEMBERS: &str = r"
+for at = 2, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return redis.status_reply('OK')
+";
+
 /// Keys: the list, the expiry times of its entries, the revision of all lists.
 const PUT_ENTRY: &str = r"
 local time = redis.call('TIME')
@@ -168,6 +184,74 @@ if available < least then return {-1, math.ceil(least * token - room)} end
 local granted = math.min(available, tonumber(ARGV[3]))
 redis.call('SET', KEYS[1], string.format('%.3f', full + granted * token), 'PX', 3000)
 return {granted, 0}
+";
+
+/// Keys, for each charge: the time at which the bucket of calls per minute is full again (microseconds), the calls of the
+/// day, and the slots of running calls with their expiry times (milliseconds). Limits are one higher than they are; 0 is
+/// no limit. Returns the charge that is used up, its limit and the wait in microseconds.
+const START_CALL: &str = r"
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local millis = math.floor(now / 1000)
+local day_end = (math.floor(time[1] / 86400) + 1) * 86400
+local full = {}
+for at = 1, #KEYS, 3 do
+  local per_minute = tonumber(ARGV[at + 2])
+  local per_day = tonumber(ARGV[at + 3])
+  local concurrent = tonumber(ARGV[at + 4])
+  local charge = (at - 1) / 3
+  redis.call('ZREMRANGEBYSCORE', KEYS[at + 2], '-inf', millis)
+  if concurrent > 0 and redis.call('ZCARD', KEYS[at + 2]) >= concurrent - 1 then
+    return {charge, 3, 1000000}
+  end
+  if per_day > 0 and tonumber(redis.call('GET', KEYS[at + 1]) or '0') >= per_day - 1 then
+    return {charge, 2, day_end * 1000000 - now}
+  end
+  if per_minute > 0 then
+    local call = 60000000 / math.max(per_minute - 1, 1)
+    full[at] = math.max(tonumber(redis.call('GET', KEYS[at]) or '0'), now) + call
+    local excess = full[at] - now - 60000000
+    if excess > call / 2 then return {charge, 1, math.ceil(excess)} end
+  end
+end
+for at = 1, #KEYS, 3 do
+  if full[at] then
+    redis.call('SET', KEYS[at], string.format('%.3f', full[at]), 'PX', 120000)
+  end
+  redis.call('INCR', KEYS[at + 1])
+  redis.call('EXPIREAT', KEYS[at + 1], day_end)
+  redis.call('ZADD', KEYS[at + 2], millis + ARGV[2], ARGV[1])
+  redis.call('PEXPIRE', KEYS[at + 2], ARGV[2])
+end
+return {0, 0, 0}
+";
+
+const RENEW_CALLS: &str = r"
+local time = redis.call('TIME')
+local over = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+for at = 2, #ARGV do redis.call('ZADD', KEYS[1], over, ARGV[at]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return redis.status_reply('OK')
+";
+
+/// Keys as for `START_CALL`; the arguments are the limits per minute.
+const CALL_COUNTS: &str = r"
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local counts = {}
+for at = 1, #KEYS, 3 do
+  local per_minute = tonumber(ARGV[(at + 2) / 3])
+  local minute = 0
+  if per_minute > 0 then
+    local missing = tonumber(redis.call('GET', KEYS[at]) or '0') - now
+    local call = 60000000 / math.max(per_minute - 1, 1)
+    if missing > 0 then minute = math.ceil(missing / call - 0.001) end
+  end
+  local day = tonumber(redis.call('GET', KEYS[at + 1]) or '0')
+  local running = redis.call('ZCOUNT', KEYS[at + 2], '(' .. math.floor(now / 1000), '+inf')
+  table.insert(counts, {minute, day, running})
+end
+return counts
 ";
 
 const LOCK: &str = r"

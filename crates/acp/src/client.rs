@@ -295,12 +295,13 @@ mod tests {
 
     async fn next_method(editor: &mut in_memory::InMemoryTransport) -> String {
         let event = timeout(Duration::from_secs(10), editor.next()).await.expect("in time");
-        match event.expect("it is open") {
-            TransportEvent::Message(
-                Message::Request { method, .. } | Message::Notification { method, .. },
-            ) => method.into_owned(),
-            other => panic!("{other:?}"),
-        }
+        let TransportEvent::Message(
+            Message::Request { method, .. } | Message::Notification { method, .. },
+        ) = event.expect("it is open")
+        else {
+            panic!("a message that is neither a request nor a notification");
+        };
+        method.into_owned()
     }
 
     #[tokio::test]

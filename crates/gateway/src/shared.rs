@@ -4,6 +4,7 @@
 
 pub(crate) mod envelope;
 pub(crate) mod fleet;
+pub(crate) mod key_digest;
 pub(crate) mod login_locks;
 pub(crate) mod memory;
 pub(crate) mod rate;

@@ -79,7 +79,7 @@ mod tests {
             let start = json!({"frameId": "f", "guid": "g", "url": "http://a.org/", "suggestedFilename": "x"});
             let start = serde_json::from_value(start).expect("a start");
             let mut commands = CommandList::default();
-            begins(&[context.clone()], start, &mut commands);
+            begins(std::slice::from_ref(&context), start, &mut commands);
             assert_eq!(context.lock().downloads.list.len(), expected, "{interception:?}");
             assert_eq!(format!("{commands:?}"), "CommandList([])", "{interception:?}");
         };

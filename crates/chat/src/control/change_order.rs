@@ -38,11 +38,11 @@ pub(crate) struct ChangeOrder {
 impl ChangeOrder {
     /// A turn behind all that were given out before.
     pub(crate) fn turn(&mut self, changes: &[Change]) -> ChangeTurn {
-        let mut turn = ChangeTurn { before: Vec::new(), _ends: Vec::new() };
+        let mut turn = ChangeTurn { before: Vec::new(), ends: Vec::new() };
         for change in changes {
             let (end, ended) = oneshot::channel();
             turn.before.extend(self.last.insert(*change, ended));
-            turn._ends.push(end);
+            turn.ends.push(end);
         }
         turn
     }
@@ -52,7 +52,8 @@ impl ChangeOrder {
 #[derive(Debug)]
 pub(crate) struct ChangeTurn {
     before: Vec<oneshot::Receiver<()>>,
-    _ends: Vec<oneshot::Sender<()>>,
+    /// Dropped with the turn, which ends the wait of later ones.
+    ends: Vec<oneshot::Sender<()>>,
 }
 
 impl ChangeTurn {

@@ -24,10 +24,11 @@ pub(crate) const OUTPUT_TOO_LARGE: &str = "the structured output is too large fo
 pub(crate) fn bounded_line(frame: &Json) -> String {
     let mut line = frame.to_string();
     if line.len() > MAX_LINE_BYTES {
-        line = match &frame[OUTPUT] {
-            Json::Null => shortened(&without_details(frame), MAX_LINE_BYTES).to_string(),
-            output => with_whole_output(frame, output).to_string(),
+        let short = match frame.get(OUTPUT).filter(|it| !it.is_null()) {
+            Some(output) => with_whole_output(frame, output),
+            None => shortened(&without_details(frame), MAX_LINE_BYTES),
         };
+        line = short.to_string();
     }
     line.push('\n');
     line

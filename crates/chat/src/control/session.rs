@@ -454,8 +454,8 @@ impl Session {
             // running turn.
             "initialize" if !self.has_initialized || self.setup_failure.is_some() => {
                 self.has_initialized = true;
-                let mut turn = self.change_order.turn(Change::of("initialize"));
-                turn.begin().await;
+                // Later changes wait for it. It waits for none: an earlier one may need this task to end.
+                let _turn = self.change_order.turn(Change::of("initialize"));
                 let outcome = self.initialize(&request.body).await;
                 self.context.respond_to_initialize(&request.id, outcome).await;
             }

@@ -242,7 +242,7 @@ mod tests {
                 let own =
                     policy.dedicated_connection(&ended, &server, None).map(|it| it.key.to_string());
                 assert_eq!(
-                    policy.own_connection_key(&ended, &[server.clone()]),
+                    policy.own_connection_key(&ended, std::slice::from_ref(&server)),
                     own,
                     "it is closed"
                 );

@@ -11,7 +11,8 @@ use super::errors::{
 };
 use super::used_states::StateRefusal;
 use super::{REQUEST_STATE_TTL, Relay};
-use crate::shared::shared_state::{ReplicaAddress, digest};
+use crate::shared::key_digest::digest;
+use crate::shared::shared_state::ReplicaAddress;
 
 /// How long the owner of a task is remembered.
 const TASK_TTL: Duration = Duration::from_secs(24 * 3600);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{info, warn};
 
@@ -84,12 +84,32 @@ pub(crate) struct FleetView {
     pub(crate) beats_requested: u64,
 }
 
+/// Requests for a heartbeat at once.
+#[derive(Debug, Default)]
+pub(crate) struct BeatRequests {
+    count: AtomicU64,
+    added: Notify,
+}
+
+impl BeatRequests {
+    /// Adds a request, and returns its number.
+    pub(crate) fn add(&self) -> u64 {
+        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        self.added.notify_one();
+        number
+    }
+
+    /// The number of the last request.
+    fn last(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+}
+
 /// What the heartbeats do for the rest of the replica.
 pub(crate) struct FleetWork {
     /// How often a session could not be written.
     pub(crate) failed_writes: Arc<AtomicU64>,
-    /// Counts the requests for a heartbeat at once.
-    pub(crate) beats_requested: watch::Receiver<u64>,
+    pub(crate) beat_requests: Arc<BeatRequests>,
     pub(crate) session_count: SessionCount,
 }
 
@@ -179,7 +199,7 @@ pub(crate) async fn run(
     (published, resync): (watch::Sender<Arc<FleetView>>, watch::Sender<Resync>),
     work: FleetWork,
 ) {
-    let FleetWork { failed_writes, mut beats_requested, session_count } = work;
+    let FleetWork { failed_writes, beat_requests, session_count } = work;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut failed_writes = FailedWrites::new(failed_writes);
     let mut last_beat = Instant::now();
@@ -191,7 +211,7 @@ pub(crate) async fn run(
     loop {
         tokio::select! {
             _ = beats.tick() => {}
-            () = requested(&mut beats_requested) => sleep_until(last_beat + MIN_BEAT_DELAY).await,
+            () = beat_requests.added.notified() => sleep_until(last_beat + MIN_BEAT_DELAY).await,
             () = new_key(&mut keys) => {
                 // All is sealed again, so that the old key can go.
                 resyncs.all += 1;
@@ -201,7 +221,7 @@ pub(crate) async fn run(
         }
         let was_suspended = last_beat.elapsed() > HEARTBEAT_TTL;
         last_beat = Instant::now();
-        let requested = *beats_requested.borrow_and_update();
+        let requested = beat_requests.last();
         let mut generation = [0; 8];
         rand::fill(&mut generation).expect("the system has random numbers");
         let info = MemberInfo {
@@ -258,13 +278,6 @@ pub(crate) async fn run(
         let _no_readers = published.send(Arc::new(view.clone()));
     }
     let _best_effort = timeout(LEAVE_TIMEOUT, store.leave(me.id)).await;
-}
-
-/// Completes when a heartbeat is requested.
-async fn requested(requests: &mut watch::Receiver<u64>) {
-    if requests.changed().await.is_err() {
-        std::future::pending().await
-    }
 }
 
 /// Completes when the keys have changed.

@@ -10,7 +10,8 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
-use super::shared_state::{SharedState, WeakSharedState, digest};
+use super::key_digest::digest;
+use super::shared_state::{SharedState, WeakSharedState};
 use super::store::ReplicaId;
 
 /// How long a lock lasts: longer than a refresh, and shorter than other processes wait for the lock of the token file, which

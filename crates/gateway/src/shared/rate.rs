@@ -8,7 +8,7 @@ use std::time::Duration;
 use switchboard_wire::shared::Shared;
 use tokio::time::Instant;
 
-use super::shared_state::digest;
+use super::key_digest::digest;
 use super::store::{StateStore, TokenGrant, TokenRequest};
 
 /// The largest portion is this part of what a second allows.

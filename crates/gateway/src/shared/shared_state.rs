@@ -7,12 +7,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use switchboard_config::entry::server::sha256;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 use super::envelope::AcceptedExchanges;
-use super::fleet::{self, FleetView, FleetWork, Member, Resync, SessionCount, StoreStatus};
+use super::fleet::{
+    self, BeatRequests, FleetView, FleetWork, Member, Resync, SessionCount, StoreStatus,
+};
 use super::memory::MemoryStore;
 use super::rate::RatePortions;
 use super::redis::RedisStore;
@@ -20,8 +21,6 @@ use super::seal_keys::SealKeyFiles;
 use super::store::{ReplicaId, StateStore};
 use crate::sealed_state::StateSealer;
 
-/// The length of a digest in a key of the store.
-const DIGEST_CHARS: usize = 32;
 /// How long a heartbeat may take that a request waits for.
 const BEAT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most sessions that are written again at the same time.
@@ -64,8 +63,7 @@ struct Inner {
     exchanges: AcceptedExchanges,
     /// How often a session could not be written.
     failed_writes: Arc<AtomicU64>,
-    /// Counts who waits for a heartbeat.
-    beat_requests: watch::Sender<u64>,
+    beat_requests: Arc<BeatRequests>,
     session_count: SessionCount,
     while_away: SessionsWhileAway,
 }
@@ -116,7 +114,7 @@ impl SharedState {
             rates: RatePortions::default(),
             exchanges: AcceptedExchanges::default(),
             failed_writes: Arc::default(),
-            beat_requests: watch::channel(0).0,
+            beat_requests: Arc::default(),
             session_count: SessionCount::default(),
             while_away: SessionsWhileAway::Refused,
         }))
@@ -144,12 +142,12 @@ impl SharedState {
         let (resync_sender, resync) = watch::channel(Resync::default());
         let sealer = keys.sealer();
         let failed_writes = Arc::new(AtomicU64::new(0));
-        let (beat_requests, beats_requested) = watch::channel(0);
+        let beat_requests: Arc<BeatRequests> = Arc::default();
         let session_count = SessionCount::default();
         let heartbeats = store.clone().map(|store| {
-            let failed_writes = failed_writes.clone();
+            let (failed_writes, beat_requests) = (failed_writes.clone(), beat_requests.clone());
             let session_count = session_count.clone();
-            let work = FleetWork { failed_writes, beats_requested, session_count };
+            let work = FleetWork { failed_writes, beat_requests, session_count };
             let outcome = (publish, resync_sender);
             fleet::run(me.clone(), (store, sealer.clone()), outcome, work)
         });
@@ -222,11 +220,7 @@ impl SharedState {
     /// What a heartbeat that begins now says; None if it does not come in time.
     pub(crate) async fn beat_now(&self) -> Option<Arc<FleetView>> {
         let mut fleet = self.watch_fleet();
-        let mut number = 0;
-        self.0.beat_requests.send_modify(|count| {
-            *count += 1;
-            number = *count;
-        });
+        let number = self.0.beat_requests.add();
         timeout(BEAT_TIMEOUT, async {
             loop {
                 let now = fleet.borrow_and_update().clone();
@@ -284,9 +278,4 @@ impl SharedState {
         let replicas = self.fleet().alive.len();
         self.0.rates.take(store, account, (per_second, count), replicas).await
     }
-}
-
-/// A digest of a text, for a key of the store: names of principals stay here.
-pub(crate) fn digest(text: &str) -> String {
-    sha256(text.as_bytes()).to_string().chars().take(DIGEST_CHARS).collect()
 }

@@ -16,7 +16,8 @@ use super::{
     QuotaUseFuture,
 };
 use crate::shared::fleet::FleetView;
-use crate::shared::shared_state::{SharedState, digest};
+use crate::shared::key_digest::digest;
+use crate::shared::shared_state::SharedState;
 use crate::shared::store::{CallCharge, CallLimit, CallStart, ReplicaId, StateStore};
 
 /// How long a call counts as running after its slot was last renewed.

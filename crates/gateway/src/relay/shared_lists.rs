@@ -13,7 +13,8 @@ use switchboard_config::entry::server::sha256;
 use tracing::info;
 
 use super::Relay;
-use crate::shared::shared_state::{SharedState, digest};
+use crate::shared::key_digest::digest;
+use crate::shared::shared_state::SharedState;
 use crate::shared::store::SharedList;
 
 /// How long a digest stays. A replica that connects to the server later fetches the new lists anyway.

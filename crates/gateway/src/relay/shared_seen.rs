@@ -17,7 +17,8 @@ use super::Relay;
 use super::call_contexts::SEEN_WITHOUT_SESSION;
 use super::errors::store_away;
 use crate::downstream::client::Client;
-use crate::shared::shared_state::{SharedState, digest};
+use crate::shared::key_digest::digest;
+use crate::shared::shared_state::SharedState;
 use crate::shared::store::StoreError;
 
 /// How long it is known what a session has seen after its last call.

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::fleet::{FleetView, StoreStatus};
-use super::shared_state::{SharedState, digest};
+use super::key_digest::digest;
+use super::shared_state::SharedState;
 use super::store::{SharedList, SharedLists, StoreError};
 
 /// How long a revocation lasts. Tokens of an issuer expire long before.

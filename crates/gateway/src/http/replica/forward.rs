@@ -126,7 +126,7 @@ impl Replicas {
                     AtCut::End => None,
                     AtCut::Lost(id) => Some(lost_event(id)),
                 };
-                Body::Stream(Box::pin(stream::unfold(EventParts::Open(parts, last), next_data)))
+                Body::Stream(Box::pin(stream::unfold(Some((parts, last)), next_data)))
             }
             false => Body::Full(Some(parts.rest().await?).filter(|it| !it.is_empty())),
         };
@@ -272,23 +272,19 @@ fn lost_event(id: &RequestId) -> Bytes {
     sse_event(None, &Message::Response { id: Some(id.clone()), outcome: Err(call_lost()) })
 }
 
-/// What is left of an event stream.
-enum EventParts {
-    /// More events, and what follows when it is cut.
-    Open(ResponseParts, Option<Bytes>),
-    Ended,
-}
+/// What is left of an event stream: more events, and what follows when it is cut. None after that.
+type EventParts = Option<(ResponseParts, Option<Bytes>)>;
 
 /// The next bytes of an event stream.
 async fn next_data(parts: EventParts) -> Option<(Bytes, EventParts)> {
-    let EventParts::Open(mut parts, at_cut) = parts else { return None };
+    let (mut parts, at_cut) = parts?;
     match parts.next().await {
-        Ok(Some(ResponsePart::Data(bytes))) => Some((bytes, EventParts::Open(parts, at_cut))),
+        Ok(Some(ResponsePart::Data(bytes))) => Some((bytes, Some((parts, at_cut)))),
         Ok(Some(ResponsePart::Head(..) | ResponsePart::End) | None) => {
             let _at_its_end = timeout(CONNECT_TIMEOUT, parts.response.chunk()).await;
             None
         }
-        Err(_) => at_cut.map(|event| (event, EventParts::Ended)),
+        Err(_) => at_cut.map(|event| (event, None)),
     }
 }
 

@@ -12,9 +12,9 @@ mod npm;
 mod store;
 mod tree;
 
-pub use error::{PluginFetchError, TreeError};
+pub use error::PluginFetchError;
 pub use fetch::{FetchedFiles, PluginFetcher, SourceTrust, unpack_plugin};
 pub use git::{GitError, GitProgram, RepositoryLimits};
 pub use npm::{NpmError, NpmRegistry};
 pub use store::{PluginStore, version_folder};
-pub use tree::{TreeLimits, copy_tree};
+pub use tree::{TreeError, TreeLimits, copy_tree};

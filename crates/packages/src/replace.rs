@@ -14,7 +14,7 @@ pub(crate) fn replace_folder(new: &Path, target: &Path, store: &Path) -> io::Res
     sync_files(new)?;
     if target.symlink_metadata().is_err() {
         fs::rename(new, target)?;
-    } else if exchange(new, target)? == Exchanged::No {
+    } else if exchange(new, target)? == ExchangeOutcome::Unsupported {
         let aside = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempdir_in(store)?;
         let old = aside.path().join("old");
         fs::rename(target, &old)?;
@@ -31,26 +31,26 @@ pub(crate) fn replace_folder(new: &Path, target: &Path, store: &Path) -> io::Res
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exchanged {
-    Yes,
+enum ExchangeOutcome {
+    Done,
     /// The system or the file system cannot do that.
-    No,
+    Unsupported,
 }
 
 #[cfg(target_os = "linux")]
-fn exchange(one: &Path, other: &Path) -> io::Result<Exchanged> {
+fn exchange(one: &Path, other: &Path) -> io::Result<ExchangeOutcome> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(Exchanged::Yes),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(Exchanged::No),
+        Ok(()) => Ok(ExchangeOutcome::Done),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(ExchangeOutcome::Unsupported),
         Err(error) => Err(error.into()),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn exchange(_: &Path, _: &Path) -> io::Result<Exchanged> {
-    Ok(Exchanged::No)
+fn exchange(_: &Path, _: &Path) -> io::Result<ExchangeOutcome> {
+    Ok(ExchangeOutcome::Unsupported)
 }
 
 /// Writes everything below a folder to disk, so that a crash leaves no empty files at its place.

@@ -455,9 +455,8 @@ fn packed(kind: &str, members: &str) -> Vec<u8> {
          M = b'{{\"name\": \"p\", \"mcpServers\": {{\"s\": {{\"command\": \"x\"}}}}}}'\n\
          def z(members):\n    with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as f:\n        [f.writestr(n, d) for n, d in members]\n\
          def link(name, to):\n    i = tarfile.TarInfo(name); i.type = tarfile.SYMTYPE; i.linkname = to; return i\n\
-         def extension(kind, size):\n    i = tarfile.TarInfo('x'); i.type = kind; i.content = bytes(size); return i\n\
-         def folder(name):\n    i = tarfile.TarInfo(name); i.type = tarfile.DIRTYPE; return i\n\
-         def t(members):\n    with tarfile.open(fileobj=out, mode='w:gz') as f:\n        for n, d in members:\n            i = n if isinstance(n, tarfile.TarInfo) else tarfile.TarInfo(n)\n            d = getattr(i, 'content', d); i.size = len(d); f.addfile(i, io.BytesIO(d))\n\
+         def extension(kind, size):\n    i = tarfile.TarInfo('x'); i.type = kind; return (i, bytes(size))\n\
+         def t(members):\n    with tarfile.open(fileobj=out, mode='w:gz') as f:\n        for n, d in members:\n            i = n if isinstance(n, tarfile.TarInfo) else tarfile.TarInfo(n)\n            i.size = len(d); f.addfile(i, io.BytesIO(d))\n\
          {kind}({members})\nsys.stdout.buffer.write(out.getvalue())\n"
     );
     let ran = Command::new("python3").args(["-c", &script]).output().expect("python starts");
@@ -523,14 +522,9 @@ fn an_archive_must_be_the_announced_one_and_safe() {
         ("t", "[(link('p/l', '/etc/passwd'), b'')]", "`p/l` is a link or a special file"),
         ("t", "[('bomb', bytes(200_000_000))]", "times as large as the archive"),
         // What is in front of an entry is read, but it is no file.
-        ("t", "[(extension(b'L', 1_500_000), b'')]", "the attributes of an entry are too long"),
-        ("t", "[(extension(b'x', 1_500_000), b'')]", "the attributes of an entry are too long"),
-        ("t", "[(extension(b'g', 200_000_000), b'')]", "times as large as the archive"),
-        (
-            "t",
-            "[(folder(f'{n}/' + '/'.join('abcdefghij' * 6)), b'') for n in range(900)]",
-            "it has more than 50000 entries",
-        ),
+        ("t", "[extension(b'L', 1_500_000)]", "the attributes of an entry are too long"),
+        ("t", "[extension(b'x', 1_500_000)]", "the attributes of an entry are too long"),
+        ("t", "[extension(b'g', 40_000_000)]", "times as large as the archive"),
         ("z", "[('.claude-plugin/plugin.json', b'{')]", "is not valid JSON"),
         (
             "z",

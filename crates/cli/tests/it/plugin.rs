@@ -388,7 +388,6 @@ fn an_installation_that_is_refused_changes_nothing_that_runs() {
     // The same version with other files, and with a bundle.
     edit(&scene, "lab/plugins/notes/server.py", "\"data\"", "\"other\"");
     edit(&scene, MANIFEST, "\"mcpServers\": {", "\"mcpServers\": [\"./packed.mcpb\", {");
-    edit(&scene, MANIFEST, "} }\n  },", "} }\n  }],");
     edit(
         &scene,
         MANIFEST,
@@ -857,7 +856,6 @@ fn rules_for_a_plugin_s_server_apply_to_no_server_that_looks_alike() {
     let others = [
         "mcp__plugin_notes_plugin_x__show",
         "mcp__plugin_notes__search__show",
-        "mcp__plugin:notes:search__show",
         "mcp__plugin_notes_searching__show",
         "mcp__notes__show",
     ];

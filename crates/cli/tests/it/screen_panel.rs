@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::{Script, ScriptedProgram, Size, Terminal};
 
 use crate::screen_start::screen;
-use crate::support::{USER, scene};
+use crate::support::{USER, scene, states};
 
 /// Waits until a prompt accepts keys: it ignores those that arrive before the user can have read it.
 fn read(terminal: &mut Terminal) -> String {
@@ -57,6 +57,31 @@ fn a_projects_server_is_approved_as_it_is_shown() {
         .wait_for_screen("press p again to approve")
         .wait_for_screen("no-such-program --flag");
     terminal.send_keys("p").wait_for_screen("Approved `theirs`").wait_for_screen("failed");
+}
+
+#[test]
+fn a_plugins_server_is_approved_at_the_start() {
+    let scene = scene();
+    let plugin =
+        json!({"name": "p", "mcpServers": {"s": {"command": "no-such-program", "trust": true}}});
+    scene.write("lab/p/.claude-plugin/plugin.json", &plugin.to_string());
+    let plugins = json!([{"name": "p", "source": "./p"}]);
+    let market = json!({"name": "lab", "owner": {"name": "M"}, "plugins": plugins});
+    scene.write("lab/.claude-plugin/marketplace.json", &market.to_string());
+    scene.swb(&["plugin", "marketplace", "add", "./lab"]).expect_success();
+    scene.swb(&["plugin", "install", "p@lab"]).expect_success();
+    let mut terminal = screen(&scene, Size::STANDARD);
+    terminal
+        .wait_for_screen("Servers that wait for approval")
+        .wait_for_screen("plugin:p:s")
+        .wait_for_screen("no-such-program")
+        .wait_for_screen("It requests trust");
+    read(&mut terminal);
+    terminal.send_keys("a").wait_for_screen("[approve]").send_keys("\r\r");
+    terminal
+        .wait_until_absent("Servers that wait for approval")
+        .wait_for_screen("Approved `plugin:p:s`");
+    assert!(states(&scene, &[]).contains(&"plugin:p:s plugin ready".to_owned()));
 }
 
 #[test]

@@ -279,7 +279,7 @@ mod tests {
             "ssh://git@ssh.github.com:443/acme/tools",
             "git@github.com:acme/tools.git",
             "git@github.com:/acme/tools",
-            "GITHUB.com:acme/tools",
+            "git@GITHUB.com:acme/tools",
         ] {
             let source = json!({"source": "git", "url": url});
             check(None, blocked.clone(), source.clone(), "blocked");

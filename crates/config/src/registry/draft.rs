@@ -91,7 +91,9 @@ impl EntryDraft {
             url: Slot { flag: None, value: url },
             headers,
         };
-        let warnings = attention::url_warnings(remote.url_text());
+        // The name of a variable is no host.
+        let text = remote.url_text();
+        let warnings = if text.contains('{') { Vec::new() } else { attention::url_warnings(text) };
         EntryDraft { target, questions: list.questions, warnings }
     }
 

@@ -153,21 +153,19 @@ impl TarUnpacker<'_> {
         self.entries += 1;
         self.check_count(self.entries)?;
         let kind = entry.header().entry_type();
-        match kind {
-            EntryType::XGlobalHeader | EntryType::GNULongLink => return Ok(()),
-            EntryType::GNULongName => {
-                let mut name = read_extension(entry)?;
-                // The name ends with a zero.
-                name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
-                self.next.name = Some(name);
-                return Ok(());
-            }
-            EntryType::XHeader => {
-                let attributes = read_extension(entry)?;
-                return self.read_attributes(&attributes);
-            }
-            // Only these extend what follows.
-            _other_kinds => {}
+        if kind == EntryType::XGlobalHeader || kind == EntryType::GNULongLink {
+            return Ok(());
+        }
+        if kind == EntryType::GNULongName {
+            let mut name = read_extension(entry)?;
+            // The name ends with a zero.
+            name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
+            self.next.name = Some(name);
+            return Ok(());
+        }
+        if kind == EntryType::XHeader {
+            let attributes = read_extension(entry)?;
+            return self.read_attributes(&attributes);
         }
         let NextEntry { name, size } = std::mem::take(&mut self.next);
         if size.is_some_and(|size| size != entry.size()) {

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::git::GitError;
 use super::npm::NpmError;
+use super::tree::TreeError;
 use crate::bundle::ArchiveError;
 
 /// A plugin or a marketplace could not be fetched. Nothing was changed.
@@ -54,58 +55,6 @@ pub enum PluginFetchError {
     Write {
         /// The folder.
         folder: PathBuf,
-        /// The I/O error.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// Why a folder with files is refused. Names are untrusted text.
-#[derive(Debug, Error)]
-pub enum TreeError {
-    /// The folder does not exist.
-    #[error("there is no folder `{name}`")]
-    NoFolder {
-        /// Its name.
-        name: String,
-    },
-    /// The name of a file is not safe.
-    #[error("the name `{name}` {fault}")]
-    Name {
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        fault: crate::bundle::NameFault,
-    },
-    /// A link leads out.
-    #[error("`{name}` is a link that leads out of the plugin")]
-    Link {
-        /// Its name.
-        name: String,
-    },
-    /// A pipe, a socket or a device.
-    #[error("`{name}` is neither a file nor a folder")]
-    SpecialFile {
-        /// Its name.
-        name: String,
-    },
-    /// There are too many files.
-    #[error("there are more than {limit} files")]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
-    /// They are too large together.
-    #[error("the files have more than {limit} bytes together")]
-    TooLarge {
-        /// The limit.
-        limit: u64,
-    },
-    /// A file could not be read or written.
-    #[error("`{name}` could not be copied")]
-    Io {
-        /// Its name.
-        name: String,
         /// The I/O error.
         #[source]
         source: io::Error,

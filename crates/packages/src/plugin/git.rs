@@ -14,8 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::error::TreeError;
-use super::tree::TreeLimits;
+use super::tree::{TreeError, TreeLimits};
 
 /// The timeout of one run.
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -277,9 +276,10 @@ impl GitProgram {
         variables.retain(|name, _| is_kept(name));
         // Git runs in the repository's folder, whose files are no programs of the user.
         if let Some(path) = variables.get_mut("PATH") {
-            let folders = std::env::split_paths(path.as_str()).filter(|it| it.is_absolute());
-            let joined = std::env::join_paths(folders).unwrap_or_default();
-            *path = joined.to_string_lossy().into_owned();
+            let separator = if cfg!(windows) { ";" } else { ":" };
+            let folders: Vec<&str> =
+                path.split(separator).filter(|it| Path::new(it).is_absolute()).collect();
+            *path = folders.join(separator);
         }
         let mut set = |name: &str, value: &str| variables.insert(name.to_owned(), value.to_owned());
         set("GIT_TERMINAL_PROMPT", "0");
@@ -433,7 +433,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fetch_that_never_ends_writing_is_stopped() {
-        let endless = "*fetch*) while :; do echo 0123456789 >> endless; done;;";
+        let endless = "*\" fetch \"*) while :; do echo 0123456789 >> endless; done;;";
         assert_eq!(
             fetched_by(endless, limits(10, 1000, 1000)).await,
             "the repository is larger than 2000 bytes"
@@ -443,7 +443,7 @@ mod tests {
     #[tokio::test]
     async fn the_files_of_a_commit_are_counted_before_they_are_written() {
         let list = |lines: &str| format!("*ls-tree*) printf '{lines}';;\n*rev-parse*) echo abc;;");
-        let line = "100644 blob 0123abcd     400\\tname\\0";
+        let line = "100644 blob 0123abcd     400\\tname\\000";
         for (lines, expected) in [
             (line.repeat(2), "fetched abc"),
             (
@@ -451,15 +451,15 @@ mod tests {
                 "the files of the repository cannot be used: the files have more than 1000 bytes together",
             ),
             (
-                "040000 tree 0123abcd       -\\ta\\0".repeat(4),
+                "040000 tree 0123abcd       -\\ta\\000".repeat(4),
                 "the files of the repository cannot be used: there are more than 3 files",
             ),
             (
-                "100644 blob 0123abcd\\tname\\0".to_owned(),
+                "100644 blob 0123abcd\\tname\\000".to_owned(),
                 "git does not list the files of the repository",
             ),
             (
-                format!("100644 blob 0123 1\\t{}\\0", "x".repeat(70_000)),
+                format!("100644 blob 0123 1\\t{}\\000", "x".repeat(70_000)),
                 "git does not list the files of the repository",
             ),
         ] {

@@ -14,7 +14,7 @@ use x11rb::wrapper::ConnectionExt as _;
 use crate::action::Action;
 use crate::error::{ComputerError, Result};
 use crate::grants::Grants;
-use crate::picture::pictures::Pictures;
+use crate::handed_out_pictures::Pictures;
 use crate::x11::clipboard::Clipboard;
 use crate::x11::display::Display;
 use crate::x11::injector::{Injector, InputElement};

@@ -14,13 +14,16 @@ pub mod display_environment;
 mod error;
 mod grants;
 mod guide_prompt;
+mod handed_out_pictures;
 pub mod health;
 mod picture;
 mod server;
 mod session;
+mod settings;
 mod shown_text;
 mod tools;
 mod x11;
 
-pub use server::{ALIAS, ComputerSettings, NAME, Presence, TOOLS, serve};
+pub use server::{ALIAS, NAME, TOOLS, serve};
+pub use settings::{ComputerSettings, Presence};
 pub use x11::own_terminal::Multiplexer;

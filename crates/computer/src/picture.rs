@@ -2,5 +2,4 @@
 
 pub(crate) mod area;
 pub(crate) mod encode;
-pub(crate) mod pictures;
 pub(crate) mod pixels;

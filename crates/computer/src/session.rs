@@ -10,7 +10,7 @@ use crate::applications::desktop_entry::Application;
 use crate::desktop::Desktop;
 use crate::error::{ComputerError, Result};
 use crate::grants::Grants;
-use crate::server::{ComputerSettings, Presence};
+use crate::settings::{ComputerSettings, Presence};
 
 /// How often idle keys, and buttons that are held down, are looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);

@@ -2,6 +2,7 @@
 //! Settings files are read by `settings`, which uses this module for the servers in them.
 
 mod bundle_entry;
+mod bundle_expansion;
 pub mod entry_decoder;
 mod entry_permissions;
 mod fields;

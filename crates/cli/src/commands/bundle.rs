@@ -4,6 +4,7 @@
 pub(crate) mod configure;
 pub(crate) mod options;
 pub(crate) mod source;
+pub(crate) mod stored_secrets;
 pub(crate) mod uninstall;
 
 use std::path::PathBuf;

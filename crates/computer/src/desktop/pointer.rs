@@ -9,7 +9,7 @@ use crate::action::{Button, Direction, Place};
 use crate::desktop::{Desktop, Performance};
 use crate::error::{ComputerError, Result};
 use crate::grants::{Ability, Grants};
-use crate::picture::pictures::Picture;
+use crate::handed_out_pictures::Picture;
 use crate::shown_text::quoted;
 use crate::x11::injector::{Injector, InputElement};
 use crate::x11::key_map::KeyMap;

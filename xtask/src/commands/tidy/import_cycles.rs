@@ -13,15 +13,6 @@ use super::phrase::is_identifier_char;
 use super::source::LineKind;
 use super::tree::{RustFile, Tree};
 
-/// Cycles that are still to be broken up. No other cycle is allowed.
-const KNOWN_CYCLES: &[(&str, &str)] = &[
-    ("crates/cli/src/commands/bundle/configure.rs", "configure, uninstall, configure"),
-    ("crates/computer/src/access.rs", "access, session, server, tools, access"),
-    ("crates/computer/src/batch.rs", "batch, session, server, batch"),
-    ("crates/computer/src/picture/pictures.rs", "picture, x11, picture"),
-    ("crates/config/src/file/bundle_entry.rs", "bundle_entry, layer, bundle_entry"),
-];
-
 /// A module's path from the crate's root; empty for the root itself.
 type ModulePath = Vec<String>;
 
@@ -97,9 +88,6 @@ fn cycles_below(parent: &[String], edges: &[Edge]) -> Vec<Finding> {
         let (first, second) = (cycle[0], cycle[1 % cycle.len()]);
         let location = graph[first][second];
         let shown = format!("{}, {first}", cycle.join(", "));
-        if KNOWN_CYCLES.contains(&(location.file.as_str(), shown.as_str())) {
-            continue;
-        }
         let advice = format!(
             "these modules import each other in a circle: {shown}; move what they share to a module below them"
         );

@@ -12,7 +12,7 @@ use switchboard::sources::secrets;
 
 use super::options;
 use super::options::{AskedOptions, OptionTarget};
-use super::uninstall::stored_secrets;
+use super::stored_secrets::stored_secrets;
 use crate::commands::import::SecretStorage;
 use crate::edit::file;
 use crate::exit::Exit;

@@ -21,7 +21,7 @@ use super::approval::{self, Consent};
 use super::{files, list, options};
 use crate::commands::bundle::options as bundle_options;
 use crate::commands::bundle::options::AskedOptions;
-use crate::commands::bundle::uninstall::stored_secrets;
+use crate::commands::bundle::stored_secrets::stored_secrets;
 use crate::commands::import::SecretStorage;
 use crate::exit::Exit;
 use crate::invocation::Invocation;

@@ -16,7 +16,7 @@ use switchboard::sources::text_file::{self, AllowedFiles, FileContent};
 use super::approval::print_now;
 use crate::commands::bundle::options;
 use crate::commands::bundle::options::{AskedOptions, NewValues, OptionTarget, TypedValues};
-use crate::commands::bundle::uninstall::stored_secrets;
+use crate::commands::bundle::stored_secrets::stored_secrets;
 use crate::commands::import::SecretStorage;
 use crate::edit::file;
 use crate::exit::Exit;

@@ -10,7 +10,8 @@ use switchboard::sources::{project_approvals, secrets};
 
 use super::{fetching, files, options};
 use crate::commands::bundle::source as bundle_source;
-use crate::commands::bundle::uninstall::{is_used, stored_secrets};
+use crate::commands::bundle::stored_secrets::stored_secrets;
+use crate::commands::bundle::uninstall::is_used;
 use crate::edit::file;
 use crate::exit::Exit;
 use crate::invocation::Invocation;

@@ -255,8 +255,8 @@ async fn renew(store: &dyn StateStore, running: &RunningSlots) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::JoinHandle;
-    use tokio::time::{advance, sleep};
+    use tokio::task::{JoinHandle, yield_now};
+    use tokio::time::advance;
 
     use super::*;
     use crate::quotas::QuotaKey;
@@ -312,6 +312,19 @@ mod tests {
         passed
     }
 
+    /// Lets virtual time pass in steps, so that every task does what is due.
+    async fn pass(time: Duration) {
+        const STEP: Duration = Duration::from_millis(500);
+        let mut passed = Duration::ZERO;
+        while passed < time {
+            advance(STEP.min(time - passed)).await;
+            passed += STEP;
+            for _ in 0..20 {
+                yield_now().await;
+            }
+        }
+    }
+
     async fn running(replica: &Replica) -> u64 {
         replica.counters.usage(&[charge()]).await[0].running
     }
@@ -346,11 +359,11 @@ mod tests {
         assert_eq!(second.len(), 4);
         store.set_away(false);
         store.clear();
-        sleep(RENEWAL_INTERVAL + Duration::from_millis(1)).await;
+        pass(RENEWAL_INTERVAL + Duration::from_millis(1)).await;
         assert_eq!(running(&replicas[0]).await, 4, "the store learns what runs");
         assert_eq!(passed(&replicas, &charge).await.len(), 0);
         drop(second);
-        sleep(Duration::from_millis(1)).await;
+        pass(Duration::from_millis(1)).await;
         assert_eq!(running(&replicas[1]).await, 0);
     }
 
@@ -361,14 +374,14 @@ mod tests {
         let charge = QuotaCharge { concurrent: Some(2), ..charge() };
         let _first = started(&replicas[0], &charge).await.expect("room");
         let _second = started(&replicas[1], &charge).await.expect("room");
-        sleep(LEASE * 10).await;
+        pass(LEASE * 10).await;
         assert_eq!(started(&replicas[0], &charge).await.err(), Some(QuotaLimit::Concurrent));
         // It is killed: nothing renews its slots, and nothing ends them.
         replicas[1].renewing.abort();
         replicas[1].beating.abort();
         advance(LEASE - RENEWAL_INTERVAL - Duration::from_secs(1)).await;
         assert_eq!(started(&replicas[0], &charge).await.err(), Some(QuotaLimit::Concurrent));
-        sleep(RENEWAL_INTERVAL * 2).await;
+        pass(RENEWAL_INTERVAL * 2).await;
         started(&replicas[0], &charge).await.expect("room again");
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use switchboard_auth::resource_server::{AccessTokenError, AuthError, Denylist, Principal};
+use switchboard_wire::shared::Shared;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -81,7 +82,10 @@ impl Entries {
 #[derive(Debug)]
 pub(crate) struct RevocationList {
     shared: SharedState,
-    entries: watch::Sender<Arc<Entries>>,
+    /// Shared state: every request reads it, and a revocation holds before `revoke` returns.
+    entries: Shared<Arc<Entries>>,
+    /// Tells of changes.
+    changed: watch::Sender<()>,
 }
 
 impl RevocationList {
@@ -89,20 +93,23 @@ impl RevocationList {
     pub(crate) fn new(
         shared: SharedState,
     ) -> (Arc<RevocationList>, impl Future<Output = ()> + Send + 'static) {
-        let entries = watch::Sender::new(Arc::new(Entries::default()));
-        let list = Arc::new(RevocationList { shared, entries });
+        let list = Arc::new(RevocationList {
+            shared,
+            entries: Shared::default(),
+            changed: watch::Sender::new(()),
+        });
         let following = follow(Arc::downgrade(&list), list.changes());
         (list, following)
     }
 
     /// Tells when the list has changed.
     pub(crate) fn changes(&self) -> RevocationChanges {
-        RevocationChanges(self.entries.subscribe())
+        RevocationChanges(self.changed.subscribe())
     }
 
     /// May this principal send requests with its token?
     pub(crate) fn check(&self, principal: &Principal) -> Result<(), AuthError> {
-        if self.entries.borrow().denylist.denies(principal) {
+        if self.entries.read(|it| it.denylist.denies(principal)) {
             return Err(AuthError::Token(AccessTokenError::Revoked));
         }
         match principal.token_id().is_some() && self.is_outdated() {
@@ -121,12 +128,12 @@ impl RevocationList {
 
     /// Is this revoked?
     pub(crate) fn has(&self, subject: &RevokedSubject) -> bool {
-        self.entries.borrow().by_member.contains_key(&member(subject))
+        self.entries.read(|it| it.by_member.contains_key(&member(subject)))
     }
 
     /// Revokes a principal or a token. It holds here at once, and on the other replicas within a second.
     pub(crate) async fn revoke(&self, subject: RevokedSubject) -> Result<(), RevokeError> {
-        if self.entries.borrow().by_member.len() >= MAX_REVOCATIONS && !self.has(&subject) {
+        if self.entries.read(|it| it.by_member.len()) >= MAX_REVOCATIONS && !self.has(&subject) {
             return Err(RevokeError::TooMany);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -162,11 +169,12 @@ impl RevocationList {
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Revocation>)) {
-        self.entries.send_modify(|entries| {
+        self.entries.update(|entries| {
             let mut by_member = entries.by_member.clone();
             change(&mut by_member);
             *entries = Arc::new(Entries::new(by_member));
         });
+        let _no_clients = self.changed.send(());
     }
 
     async fn write(&self, key: &str, revocation: &Revocation) -> Result<(), StoreError> {
@@ -179,7 +187,7 @@ impl RevocationList {
     /// Writes revocations again: all of them, because the store has lost them or keys have changed, or those that the store
     /// could not take.
     async fn write_again(&self, which: Rewrite) {
-        let entries = self.entries.borrow().clone();
+        let entries = self.entries.get();
         for (key, revocation) in &entries.by_member {
             let is_due = match which {
                 Rewrite::All => true,
@@ -195,26 +203,37 @@ impl RevocationList {
     fn read(&self, lists: &SharedLists) {
         let none = BTreeMap::new();
         let stored = lists.get(&SharedList::Revocations).unwrap_or(&none);
-        let known = self.entries.borrow().clone();
         let open = |(key, sealed): (&String, &Vec<u8>)| {
             let text = self.shared.sealer().unseal_bytes(PURPOSE, sealed);
             let read = text.and_then(|it| serde_json::from_slice::<Revocation>(&it).ok());
             if read.is_none() {
                 warn!("a revocation is sealed with a key that this replica does not have");
             }
-            Some((key.clone(), read.or_else(|| known.by_member.get(key).cloned())?))
+            (key.clone(), read)
         };
-        let mut by_member: BTreeMap<String, Revocation> = stored.iter().filter_map(open).collect();
-        let unwritten = known.by_member.iter().filter(|(_, it)| it.is_unwritten);
-        for (key, revocation) in unwritten {
-            let is_written =
-                by_member.get(key).is_some_and(|it| it.revoked_at >= revocation.revoked_at);
-            if !is_written {
-                by_member.insert(key.clone(), revocation.clone());
+        let read: Vec<(String, Option<Revocation>)> = stored.iter().map(open).collect();
+        let is_changed = self.entries.update(|entries| {
+            let known = &entries.by_member;
+            let kept = |(key, read): (String, Option<Revocation>)| {
+                let revocation = read.or_else(|| known.get(&key).cloned())?;
+                Some((key, revocation))
+            };
+            let mut by_member: BTreeMap<String, Revocation> =
+                read.into_iter().filter_map(kept).collect();
+            for (key, revocation) in known.iter().filter(|(_, it)| it.is_unwritten) {
+                let written = by_member.get(key);
+                if written.is_none_or(|it| it.revoked_at < revocation.revoked_at) {
+                    by_member.insert(key.clone(), revocation.clone());
+                }
             }
-        }
-        if by_member != known.by_member {
-            self.entries.send_replace(Arc::new(Entries::new(by_member)));
+            let is_changed = by_member != *known;
+            if is_changed {
+                *entries = Arc::new(Entries::new(by_member));
+            }
+            is_changed
+        });
+        if is_changed {
+            let _no_clients = self.changed.send(());
         }
     }
 }
@@ -228,7 +247,7 @@ enum Rewrite {
 
 /// Tells when revocations change.
 #[derive(Debug)]
-pub(crate) struct RevocationChanges(watch::Receiver<Arc<Entries>>);
+pub(crate) struct RevocationChanges(watch::Receiver<()>);
 
 impl RevocationChanges {
     /// Waits for the next change. Cancel-safe.

@@ -47,6 +47,7 @@ const SHARED_STATE: &[(&str, usize)] = &[
     ("crates/gateway/src/shared/envelope.rs", 1),
     ("crates/gateway/src/shared/memory.rs", 1),
     ("crates/gateway/src/shared/rate.rs", 1),
+    ("crates/gateway/src/shared/revocations.rs", 1),
     ("crates/gateway/src/task_owners.rs", 1),
     ("crates/gateway/src/telemetry/metrics.rs", 1),
     ("crates/host/src/channel/relay.rs", 1),

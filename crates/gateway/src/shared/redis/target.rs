@@ -9,10 +9,13 @@ use ::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult,
     TlsCertificates, TlsMode,
 };
+use memchr::memmem::Finder;
 use thiserror::Error;
 
 use super::connection::Connection;
 
+/// The first line of a certificate.
+const PEM_CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 /// How long a connection attempt to one server may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one answer may take.
@@ -84,6 +87,10 @@ impl StoreTarget {
     /// Reads a URL. Servers with TLS must have a certificate of these authorities (PEM), or of the system's if there are none.
     pub fn parse(url: &str, authorities: Option<&[u8]>) -> Result<StoreTarget, StoreUrlError> {
         let parts = Parts::parse(url)?;
+        // The library takes a file without any certificate for one that trusts none.
+        if authorities.is_some_and(|it| Finder::new(PEM_CERTIFICATE).find(it).is_none()) {
+            return Err(StoreUrlError::Certificates);
+        }
         let certificates = authorities
             .filter(|_| parts.protection == Protection::Tls)
             .map(|it| TlsCertificates { client_tls: None, root_cert: Some(it.to_vec()) });
@@ -270,5 +277,7 @@ mod tests {
         }
         let error = StoreTarget::parse("rediss://h", Some(b"-----BEGIN CERTIFICATE-----\n!"));
         assert_eq!(error.expect_err("not PEM"), StoreUrlError::Certificates);
+        let error = StoreTarget::parse("redis://h", Some(b"text"));
+        assert_eq!(error.expect_err("no certificate"), StoreUrlError::Certificates);
     }
 }

@@ -172,7 +172,7 @@ fn client_certificates_are_an_authentication_of_their_own() {
         HttpGateway::start(&scene, &[&words[..], &["--tls-client-auth", "optional"]].concat());
     assert_eq!(health(&optional, &authority).as_deref(), Some("ok\n"));
     let refused = list_tools(&optional, client(&authority));
-    assert_eq!(refused.map(|it| it.0), Some(401), "it has neither a certificate nor a token");
+    assert_eq!(refused.map(|it| it.0), Some(403), "it has no certificate");
     has_tools(list_tools(&optional, identity()));
     optional.terminate();
 }

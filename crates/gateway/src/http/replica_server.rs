@@ -40,6 +40,7 @@ const MIN_MAX_CONNECTIONS: usize = 4096;
 const MAX_REFUSED_CONNECTIONS: usize = 1024;
 /// How long telling may take.
 const REFUSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// The response to a connection too many. The sender knows from it that its request was not run.
 const TOO_MANY_CONNECTIONS: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -51,7 +52,12 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How much larger a sealed request may be than its body.
 const ENVELOPE_BYTES: usize = 256 * 1024;
 
-/// Accepts requests of other replicas until `stop` is true. Running ones are aborted then.
+/// How long requests are still accepted after the order to stop: those that are on their way learn that they have not run.
+const STOP_DELAY: Duration = Duration::from_millis(300);
+/// How long running requests have to end after that.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Accepts requests of other replicas until shortly after `stop` is true.
 pub(crate) async fn serve(
     listener: TcpListener,
     state: Arc<HttpState>,
@@ -59,16 +65,21 @@ pub(crate) async fn serve(
 ) {
     let max_connections = state.options.limits.connections.total.max(MIN_MAX_CONNECTIONS);
     let (mut connections, mut refused) = (JoinSet::new(), JoinSet::new());
+    let (close, closing) = watch::channel(false);
+    let mut stopped = pin!(async {
+        wait_until_true(&mut stop).await;
+        sleep(STOP_DELAY).await;
+    });
     loop {
         while connections.try_join_next().is_some() {}
         while refused.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = wait_until_true(&mut stop) => break,
+            () = &mut stopped => break,
         };
         match accepted {
             Ok((stream, _)) if connections.len() < max_connections => {
-                connections.spawn(serve_connection(state.clone(), stream));
+                connections.spawn(serve_connection(state.clone(), stream, closing.clone()));
             }
             Ok((stream, _)) => {
                 warn!("a connection of a replica is refused: too many are open");
@@ -79,6 +90,10 @@ pub(crate) async fn serve(
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
+    drop(listener);
+    let _no_connections = close.send(true);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    let _some_are_slow = timeout(STOP_TIMEOUT, ended).await;
     connections.shutdown().await;
     refused.shutdown().await;
 }
@@ -94,18 +109,36 @@ async fn refuse_connection(mut stream: TcpStream) {
     let _slow_or_gone = timeout(REFUSE_TIMEOUT, refusing).await;
 }
 
-async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
+async fn serve_connection(
+    state: Arc<HttpState>,
+    stream: TcpStream,
+    mut closing: watch::Receiver<bool>,
+) {
     let _nagle_stays_on = stream.set_nodelay(true);
     let write_timeout = state.options.write_timeout;
     let service = service_fn(move |request| {
         let state = state.clone();
-        async move { Ok::<_, Infallible>(respond(state, request).await) }
+        async move {
+            let mut response = respond(state.clone(), request).await;
+            if state.is_stopping() {
+                // So that no request is sent on a connection that is about to be closed.
+                response.headers_mut().insert(header::CONNECTION, CLOSE);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, write_timeout)), service);
-    let _connection_failed = pin!(connection).await;
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _connection_failed = &mut connection => {}
+        () = wait_until_true(&mut closing) => {
+            connection.as_mut().graceful_shutdown();
+            let _connection_failed = connection.await;
+        }
+    }
 }
 
 async fn respond(state: Arc<HttpState>, request: Request<Incoming>) -> Response<Body> {
@@ -133,7 +166,6 @@ async fn respond(state: Arc<HttpState>, request: Request<Incoming>) -> Response<
 
 /// The request is for the other process that accepts connections at this socket. It has to come over another connection.
 fn other_process() -> Response<Body> {
-    const CLOSE: HeaderValue = HeaderValue::from_static("close");
     let mut response = text(OTHER_PROCESS, "another process at this address is meant\n".to_owned());
     response.headers_mut().insert(header::CONNECTION, CLOSE);
     response

@@ -107,6 +107,11 @@ pub(crate) struct Caller {
 }
 
 impl HttpState {
+    /// Was the server told to stop?
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed) || *self.shutdown.borrow()
+    }
+
     /// An event stream for a request with these headers. It ends when the credential of the request becomes invalid.
     pub(crate) fn event_stream(
         &self,

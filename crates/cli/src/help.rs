@@ -238,6 +238,8 @@ const EXAMPLES: &[(&str, &str)] = &[
         "principals",
         "swb principals\nswb principals --json\nswb principals --audit\nswb principals revoke ci",
     ),
+    ("principals revoke", "swb principals revoke ci\nswb principals revoke --token-id 5f2a"),
+    ("principals restore", "swb principals restore ci"),
     ("ui", "swb ui\nswb ui --no-browser"),
     ("acp", "swb acp\nswb acp --model anthropic/claude-sonnet-4-5 --mode acceptEdits"),
     ("config", "swb config check\nswb config explain github"),

@@ -22,6 +22,10 @@ pub const MASK: &str = "•••";
 
 /// Writes every character that a terminal acts on, or that is invisible, as an escape.
 pub fn printable(text: &str) -> String {
+    // Most texts are.
+    if text.bytes().all(|it| matches!(it, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_unprintable(c) {

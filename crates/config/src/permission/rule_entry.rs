@@ -49,7 +49,8 @@ impl RuleEntry {
 
     /// The rule with its effect and its condition: "deny rule `mcp__a` after results of `mcp__b`".
     pub fn description(&self) -> String {
-        let mut text = format!("{} rule `{}`", self.effect, self.rule.to_printable());
+        let rule = self.rule.to_printable();
+        let mut text = [self.effect.id(), " rule `", &rule, "`"].concat();
         for (index, source) in self.after.iter().enumerate() {
             let separator = if index == 0 { " after results of" } else { " or" };
             text.push_str(&format!("{separator} `{}`", source.to_printable()));

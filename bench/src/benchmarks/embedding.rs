@@ -36,15 +36,10 @@ const NO_MODEL: &str = "http://127.0.0.1:9";
 
 const START_BUDGET: Duration = Duration::from_millis(60);
 const CALL_BUDGET: Duration = Duration::from_micros(100);
-const OPTIONS: &[&str] = &[
-    "--input-format",
-    "stream-json",
-    "--output-format",
-    "stream-json",
-    "--verbose",
-    "--permission-mode",
-    "bypassPermissions",
-];
+const OPTIONS: &[&str] =
+    &["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+/// For calls. The other program refuses it for root, and a start needs no permission.
+const ALLOW_CALLS: &[&str] = &["--permission-mode", "bypassPermissions"];
 
 /// What was measured.
 struct Figures {
@@ -85,7 +80,9 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
 
     eprintln!("measuring calls");
     let empty = Sandbox::new(&workspace.search_path)?;
-    let mut session = Session::start(command(&empty, &swb))?;
+    let mut calling = command(&empty, &swb);
+    calling.args(ALLOW_CALLS);
+    let mut session = Session::start(calling)?;
     session.wait_until_ready()?;
     let text = ["x".repeat(SMALL_BYTES)];
     let mut calls = Vec::new();

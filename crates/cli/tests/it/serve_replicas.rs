@@ -566,9 +566,11 @@ fn both_eras_work_through_haproxy_and_nginx_without_affinity() {
 #[test]
 fn what_the_store_holds_is_sealed_and_expires() {
     let fleet = Fleet::start(Balancer::HaProxy);
+    fleet.wait_until_joined();
     let session = fleet.client().initialize();
     let arguments = json!({"text": "canary", "steps": 3, "ms": 400});
     let mut stream = session.post(&Client::call_request("talk", arguments));
+    assert_eq!(stream.status, 200);
     while stream.event().is_some() {}
     let keys = fleet.store.command(&["keys", "*"]);
     assert!(keys.lines().any(|it| it.ends_with(":ev")), "{keys}");

@@ -145,7 +145,11 @@ impl RevocationList {
         if !is_shared {
             return Ok(());
         }
-        self.write(&key, &revocation).await.map_err(|_| RevokeError::StoreAway)?;
+        if self.write(&key, &revocation).await.is_err() {
+            // The store may be back before a heartbeat has noticed that it was away.
+            self.shared.report_failed_write();
+            return Err(RevokeError::StoreAway);
+        }
         self.change(|entries| {
             if let Some(written) = entries.get_mut(&key) {
                 written.is_unwritten = false;
@@ -194,6 +198,7 @@ impl RevocationList {
                 Rewrite::Unwritten => revocation.is_unwritten,
             };
             if is_due && self.write(key, revocation).await.is_err() {
+                self.shared.report_failed_write();
                 return;
             }
         }

@@ -42,7 +42,7 @@ pub struct Connector {
 pub enum ConnectorAccess {
     /// Everybody with the account's token.
     Account,
-    /// Nobody, until a login at the vendor that never happens.
+    /// No user, until a login at the vendor that never happens.
     OwnLogin,
 }
 

@@ -37,7 +37,7 @@ enum Terminal {
     Waits,
     /// It waits until a diff is open, and permits the call.
     AllowsLater,
-    /// It denies at once, as where nobody can be asked.
+    /// It denies at once, as where no user can be asked.
     DeniesAtOnce,
 }
 

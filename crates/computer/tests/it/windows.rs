@@ -83,7 +83,7 @@ async fn a_granted_application_is_opened_and_goes_on_after_the_session() {
     write("xterm", entry("Terminal", "xterm -T \"a b\" %F"));
     write("broken", entry("Broken", "/absent/program"));
     write("top", entry("Top", "top") + "Terminal=true\n");
-    // Nobody ever writes into it: reading it would never end.
+    // It has no writer: reading it would never end.
     let pipe = applications.join("pipe.desktop");
     screen.run("mkfifo", &[pipe.to_str().expect("a path")]);
     let computer = Computer::with_access(&screen, &["Terminal", "Broken", "Top"]).await;
